@@ -22,8 +22,11 @@ class CallArguments:
     call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes.
     `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed before.
     `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
-    `llm_takes_images`: images go along only then. `rebuild(service)`: the same call in the shape of a backup
-    endpoint; None: as it is. Nothing in it is ever changed: each handler gets what `of_endpoint` gives.
+    `llm_takes_images`: images go along only then. `late_text`: exactly the text that was added to the newest
+    user message (`late_place` `after`: at its end, `before`: at its start; the joint is part of it), or the
+    content of a message of its own (`alone`); empty: there is no late prompt. `rebuild(service)`: the same
+    call in the shape of a backup endpoint; None: as it is. Nothing in it is ever changed: each handler gets
+    what `of_endpoint` gives.
     """
 
     conversation: Messages | None = None
@@ -38,6 +41,8 @@ class CallArguments:
     backup_of: str = ""
     asks_again: bool = True
     llm_takes_images: bool = False
+    late_text: str = ""
+    late_place: str = ""
     rebuild: Callable[[Any], CallArguments] | None = field(default=None, repr=False, compare=False)
 
     def of_request(self, request_id: str | None) -> CallArguments:

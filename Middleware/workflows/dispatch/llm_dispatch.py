@@ -1,7 +1,7 @@
 """One node's LLM call: from the node's fields and the conversation to text, a tool-call dict or a stream.
 
 Knows no backend: it hands prompt arguments to the node's `LlmApiService`. It neither cleans nor records.
-Source: spec nodes.md 3.1; backends.md 13, 15.6.
+Source: spec nodes.md 3.1; backends.md 13, 15.6; prompt-reuse.md 1, 2.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import load_prompt_template, load_structured_schema
-from Middleware.config.users import UserSettings
+from Middleware.config.users import BY_COMPACTOR, UserSettings
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.failover import Service
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText, count_call
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
+from Middleware.services.compacted_messages import summary_end
 from Middleware.utilities.model_json import json_values, object_of, places_of_json
+from Middleware.utilities.steady_window import SteadyWindow
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.client_wishes import Taken
+from Middleware.workflows.dispatch.late_prompt import NO_LATE_PROMPT, LatePrompt
 from Middleware.workflows.dispatch.prompt_assembly import (
     Parts,
     Prompt,
     PromptTarget,
     assemble,
+    assemble_next_turn,
     hourly_warnings,
 )
 from Middleware.workflows.models.execution_context import (
@@ -44,9 +48,13 @@ from Middleware.workflows.models.execution_context import (
     is_tool_call_answer,
     result_text,
 )
+from Middleware.workflows.models.node_keys import common_value
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
 logger = logging.getLogger(__name__)
+
+LATE_BESIDE_PROMPT = 'latePrompt is for nodes that send the conversation; write it into "prompt"'
+"""What is wrong of a node that has both."""
 
 
 # --------------------------------------------------------------------------
@@ -218,6 +226,21 @@ class LLMDispatchService:
         return Prepared(model, prompt, sent, demand, stream)
 
     @staticmethod
+    def next_turn(context: ExecutionContext, call: LlmCall, answer: str) -> Prepared:
+        """What the same node will send at the start of its prompt in the next turn, after this `answer` (the
+        text that the user sees): system prompt, window, answer; nothing late, no new message.
+
+        For a node that sends the conversation, to a backend that takes messages. Raises as `prepare`.
+        """
+        prepared = LLMDispatchService.prepare(context, call)
+        parts = _parts(context, call, prepared.model)
+        if prepared.demand is not None:
+            parts = replace(parts, demand=prepared.demand.instruction)
+        prompt = assemble_next_turn(parts, target_of(prepared.model, bare=call.bare), answer)
+        sent = replace(prompt.put_into(prepared.call), rebuild=None)
+        return replace(prepared, prompt=prompt, call=sent, stream=False)
+
+    @staticmethod
     def dispatch(context: ExecutionContext, call: LlmCall) -> NodeResult:
         """Prepare and send: `LlmText`, a tool-call dict or a `NodeStream`. Raises what those raise."""
         return LLMDispatchService.send(context, LLMDispatchService.prepare(context, call))
@@ -253,8 +276,11 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
     def fill_part(given: str | None, raw: str) -> str:
         if given is not None:
             return given
-        return context.fill(raw, messages=seen) if raw else ""
+        return context.fill(raw, messages=seen, steady=True) if raw else ""
 
+    late = context.value("latePrompt")
+    if late and authored:
+        context.warn(LATE_BESIDE_PROMPT)
     tools = context.tools if node.get("allowTools") else None
     return Parts(
         node=node,
@@ -268,7 +294,27 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
         max_tokens=model.llm.max_tokens,
         wants_generation_prompt=wants_generation_prompt(context),
         user_clamp=context.user.clamp_prompt_to_context_window,
+        steady=steady_window_of(context, with_summary=not authored),
+        late=NO_LATE_PROMPT if authored or not late else _late_prompt(context, late, seen),
     )
+
+
+def _late_prompt(context: ExecutionContext, raw: str, seen: Messages | None) -> LatePrompt:
+    return LatePrompt(context.fill(raw, messages=seen), context.value("latePromptPlace"))
+
+
+def steady_window_of(context: ExecutionContext, *, with_summary: bool = False) -> SteadyWindow | None:
+    """How the node's windows stand; None: they move with each turn. `with_summary`: the compactor's summary
+    is looked at where the node asks for it. Raises ConfigError for a value that is none.
+    """
+    setting = common_value(context.config, "steadyWindow")
+    if setting is None:
+        setting = context.user.steady_window
+    if setting is False:
+        return None
+    if setting == BY_COMPACTOR and with_summary and context.store is not None:
+        return SteadyWindow(summary_end=summary_end(context.store))
+    return SteadyWindow(None if isinstance(setting, bool | str) else setting)
 
 
 def _text(value: Any) -> str:
@@ -294,7 +340,8 @@ def wants_generation_prompt(context: ExecutionContext) -> bool:
 def target_of(model: LlmHandler, *, bare: bool = False) -> PromptTarget:
     """The shape that a node's model takes; `bare`: without its template."""
     template = {} if bare else model.prompt_template
-    return PromptTarget(model.llm.endpoint, model.takes_message_collection, template)
+    lifts_system = model.llm.lifts_system_messages
+    return PromptTarget(model.llm.endpoint, model.takes_message_collection, template, lifts_system)
 
 
 def template_of(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig) -> Mapping[str, str]:
@@ -318,7 +365,7 @@ def _rebuilt(
     endpoint = service.endpoint
     plain = call.bare or service.takes_messages
     template = {} if plain else template_of(context.snapshot, context.user, endpoint)
-    target = PromptTarget(endpoint, service.takes_messages, template)
+    target = PromptTarget(endpoint, service.takes_messages, template, service.lifts_system_messages)
     return assemble(parts, target).put_into(asked)
 
 

@@ -1,8 +1,9 @@
 """From one node's texts and the conversation to what a backend is sent: messages, or a flat prompt. Pure.
 
-Windows, merging, inserted turns, image limits, the clamp, templates, the generation prompt. Messages are
-handed on, never changed or copied; what the log should say is collected in `Prompt.warnings` and
-`Prompt.dropped`. Source: spec nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8.
+Windows, merging, inserted turns, image limits, the clamp, the late prompt, templates, generation prompts.
+Messages are handed on, never changed; what the log should say is collected in `Prompt.warnings` and
+`Prompt.dropped`. Source: spec nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8;
+prompt-reuse.md 1, 2.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from Middleware.utilities.prompt_extraction_utils import (
     newest_within,
     without_system,
 )
+from Middleware.utilities.steady_window import SteadyWindow, newest_steady
 from Middleware.utilities.text_utils import (
     ESTIMATION_FACTORS,
     estimate_json_tokens,
     estimate_tokens,
     estimation_factor,
 )
+from Middleware.workflows.dispatch.late_prompt import NO_LATE_PROMPT, LatePrompt, add_late
 from Middleware.workflows.models.node_keys import common_value
 
 MESSAGE_OVERHEAD = 8
@@ -48,6 +51,7 @@ class Parts:
     `authored`: the user turn, or None: the conversation is sent. `exchange`: tool turns that follow an
     authored turn. `demand`: the text that asks for a call in place of the `tools`, which are then not sent.
     `wants_generation_prompt`: the endpoint decides whether it gets one. `user_clamp`: the user's setting.
+    `steady`: how windows stand, None: they move with each turn. `late`: text behind the conversation.
     """
 
     node: NodeConfig
@@ -62,6 +66,8 @@ class Parts:
     max_tokens: int = 0
     wants_generation_prompt: bool = False
     user_clamp: Any = None
+    steady: SteadyWindow | None = None
+    late: LatePrompt = NO_LATE_PROMPT
 
     @property
     def sent_tools(self) -> Sequence[Any]:
@@ -75,17 +81,22 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class PromptTarget:
-    """Who is sent to: the endpoint, its template (flat), whether it takes messages."""
+    """Who is sent to: the endpoint, its template (flat), whether it takes messages.
+
+    `lifts_system`: whether it puts system messages from among the others to the front.
+    """
 
     endpoint: EndpointConfig
     takes_messages: bool
     template: Mapping[str, str] = field(default_factory=dict)
+    lifts_system: bool = False
 
 
 @dataclass(slots=True)
 class Prompt:
     """What is sent. Chat: `conversation`. Flat: the two texts, and a conversation only if images go along.
 
+    `late_text`, `late_place`: what of it is the late prompt (`LateMessages`).
     `costly_tools`: a sentence for the log when the tools fill the window; true of each message of such a
     client, so whoever logs it does so now and then.
     """
@@ -93,6 +104,8 @@ class Prompt:
     conversation: Messages | None = None
     system_prompt: str | None = None
     prompt: str | None = None
+    late_text: str = ""
+    late_place: str = ""
     warnings: list[str] = field(default_factory=list)
     costly_tools: str = ""
     dropped: int = 0
@@ -100,7 +113,12 @@ class Prompt:
     def put_into(self, call: CallArguments) -> CallArguments:
         """A call that asks this."""
         return replace(
-            call, conversation=self.conversation, system_prompt=self.system_prompt, prompt=self.prompt
+            call,
+            conversation=self.conversation,
+            system_prompt=self.system_prompt,
+            prompt=self.prompt,
+            late_text=self.late_text,
+            late_place=self.late_place,
         )
 
     def tokens(self) -> int:
@@ -113,8 +131,25 @@ def assemble(parts: Parts, target: PromptTarget) -> Prompt:
     """What `target` is sent for `parts`. Never raises on any conversation."""
     clamp = Clamp.of(parts, target.endpoint)
     if target.takes_messages:
-        return _chat(parts, clamp)
+        return _chat(parts, target, clamp)
     return _flat(parts, target, clamp)
+
+
+def assemble_next_turn(parts: Parts, target: PromptTarget, answer: str) -> Prompt:
+    """What the prompt of the next turn will begin with, once this turn was answered: for reading ahead.
+
+    The system prompt, the window as the next turn will begin it, `answer` (as the user sees it) at its end;
+    no late prompt and no new message. `parts`: of this turn, without a late prompt and with nothing
+    authored. Source: prompt-reuse.md 6.
+    """
+    unknown: Message = {"role": "user", "content": ""}
+    said: Message = {"role": "assistant", "content": answer}
+    messages = [*parts.messages, said, unknown]
+    next_turn = replace(parts, messages=messages, late=NO_LATE_PROMPT)
+    prompt = assemble(next_turn, target)
+    if prompt.conversation is not None:
+        prompt.conversation = [message for message in prompt.conversation if message is not unknown]
+    return prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +179,7 @@ class Clamp:
         if window is None:
             return cls(True, None, factor, warnings)
         room = (window - max(0, parts.max_tokens)) * factor
-        budget = int(room) - RESERVE - estimate_tokens(parts.system)
+        budget = int(room) - RESERVE - estimate_tokens(parts.system) - parts.late.counted_tokens
         tools = _tool_tokens(parts)
         if tools * 2 > room:
             return cls(True, budget, factor, warnings, _costly_tools(len(parts.tools), tools, int(window)))
@@ -208,25 +243,45 @@ def _ceiling(parts: Parts) -> int | None:
 def _capped_window(parts: Parts, clamp: Clamp) -> Messages:
     window = _window(parts)
     budget = int((_ceiling(parts) or 0) * clamp.factor)
-    return newest_within(reversed(window), budget=budget, minimum=answered_length(window), cost=clamp.cost)
+    return _within(window, budget, answered_length(window), clamp.cost, parts.steady)
+
+
+def _within(
+    messages: Messages,
+    budget: int,
+    minimum: int,
+    cost: Callable[[Message], int],
+    steady: SteadyWindow | None,
+) -> Messages:
+    """The newest messages within a token budget; the newest `minimum` stay, whatever they cost."""
+    within = newest_within if steady is None else newest_steady
+    return within(reversed(messages), budget=budget, minimum=minimum, cost=cost)
 
 
 def _window(parts: Parts) -> Messages:
-    front = leading_system_count(parts.messages)
-    wanted = max(window_size(parts.node), exchange_length(reversed(parts.messages)))
-    return _last(parts.messages, min(wanted, len(parts.messages) - front))
+    messages = parts.messages[leading_system_count(parts.messages) :]
+    return _newest(messages, window_size(parts.node), parts.steady)
+
+
+def _newest(messages: Messages, count: int, steady: SteadyWindow | None) -> Messages:
+    """The window of `count` messages; an open tool exchange is whole in it."""
+    if steady is not None:
+        count = len(messages) - steady.begin(messages, count)
+    return _last(messages, min(max(count, exchange_length(reversed(messages))), len(messages)))
 
 
 def _sent_cost(message: Message) -> int:
     return clamped_cost(message) + MESSAGE_OVERHEAD
 
 
-def _clamp_messages(messages: Messages, clamp: Clamp, prompt: Prompt, keep: int) -> Messages:
+def _clamp_messages(
+    messages: Messages, clamp: Clamp, prompt: Prompt, keep: int, steady: SteadyWindow | None
+) -> Messages:
     """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
     if clamp.budget is None or not messages:
         return messages
     keep = max(1, keep)
-    kept = newest_within(reversed(messages), budget=clamp.budget, minimum=keep, cost=_sent_cost)
+    kept = _within(messages, clamp.budget, keep, _sent_cost, steady)
     prompt.dropped += len(messages) - len(kept)
     if clamp.budget <= 0:
         prompt.warnings.append(f"the context window leaves a budget of {clamp.budget} tokens for messages")
@@ -252,7 +307,7 @@ def _without_orphaned_results(messages: Messages) -> Messages:
 # --- chat ---
 
 
-def _chat(parts: Parts, clamp: Clamp) -> Prompt:
+def _chat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
     prompt = clamp.prompt()
     system = [{"role": "system", "content": text}] if (text := parts.system_text) else []
     if parts.authored is not None:
@@ -266,8 +321,15 @@ def _chat(parts: Parts, clamp: Clamp) -> Prompt:
     if parts.takes_images and parts.max_images > 0:
         window = _with_newest_images(window, parts.max_images)
     messages = _cut_turns(system, window, parts, clamp, prompt)
-    prompt.conversation = _with_a_user_turn(messages, parts.messages)
+    messages = _with_a_user_turn(messages, parts.messages)
+    prompt.conversation = _with_late(messages, parts, prompt, system_stays=not target.lifts_system)
     return prompt
+
+
+def _with_late(messages: Messages, parts: Parts, prompt: Prompt, *, system_stays: bool) -> Messages:
+    late = add_late(messages, parts.late, system_stays=system_stays)
+    prompt.late_text, prompt.late_place = late.text, late.place
+    return late.messages
 
 
 def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, prompt: Prompt) -> Messages:
@@ -279,7 +341,8 @@ def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, p
         return [*older, *exchange]
     front = leading_system_count(older)
     turns = [*older[front:], *exchange]
-    kept = _clamp_messages(turns, clamp, prompt, len(exchange) or answered_length(turns))
+    keep = len(exchange) or answered_length(turns)
+    kept = _clamp_messages(turns, clamp, prompt, keep, parts.steady)
     start = len(kept) - len(exchange)
     return [*older[:front], *_without_orphaned_results(kept[:start]), *kept[start:]]
 
@@ -291,14 +354,18 @@ def _warn_of_length(text: str, clamp: Clamp, prompt: Prompt) -> None:
         )
 
 
-def gathered_images(parts: Parts) -> list[str]:
-    """Images for an authored or a flat prompt: of the last N messages, the newest, oldest first."""
+def gathered_images(parts: Parts, sent: Messages | None = None) -> list[str]:
+    """Images for an authored or a flat prompt: of `sent`, else of the last N messages; the newest, oldest
+    first.
+    """
     if not parts.takes_images:
         return []
-    count = window_size(parts.node)
-    if count:
-        count = max(count, exchange_length(reversed(parts.messages)))
-    images = [i for m in _last(parts.messages, count) for i in m.get("images") or ()]
+    if sent is None:
+        count = window_size(parts.node)
+        if count:
+            count = max(count, exchange_length(reversed(parts.messages)))
+        sent = _last(parts.messages, count)
+    images = [i for m in sent for i in m.get("images") or ()]
     return images[-parts.max_images :] if parts.max_images > 0 else images
 
 
@@ -377,12 +444,13 @@ def _flat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
     injected = target.endpoint.injected_texts if strict else InjectedTexts()
     template = target.template
     if parts.authored is None:
-        turns = parts.messages if _ceiling(parts) is None else _capped_window(parts, clamp)
-        turns = without_system(_clamp_messages(turns, clamp, prompt, answered_length(turns)))
-        turns = turns[-max(window_size(parts.node) + 1, exchange_length(reversed(turns))) :]
+        turns = _flat_turns(parts, clamp, prompt)
+        images = gathered_images(parts, turns if parts.steady is not None else None)
+        turns = _with_late(turns, parts, prompt, system_stays=False)
         text = _render_turns(turns, template, injected.prompt if strict else None)
     else:
         _warn_of_length(parts.authored, clamp, prompt)
+        images = gathered_images(parts)
         text = injected.prompt + parts.authored
     if parts.node.get("addUserTurnTemplate"):
         text = templates.user_turn(text, template)
@@ -392,9 +460,22 @@ def _flat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
         text += templates.open_assistant_turn(template)
     system = templates.system_turn(injected.system + parts.system_text, template, strict=strict)
     prompt.system_prompt, prompt.prompt = templates.strip_marks(system), templates.strip_marks(text)
-    if images := gathered_images(parts):
+    if images:
         prompt.conversation = [{"role": "user", "content": "", "images": images}]
     return prompt
+
+
+def _flat_turns(parts: Parts, clamp: Clamp, prompt: Prompt) -> Messages:
+    """The turns of a flat prompt. One that stands is cut to messages first, then to tokens, each once."""
+    count = window_size(parts.node) + 1
+    capped = None if _ceiling(parts) is None else _capped_window(parts, clamp)
+    if parts.steady is not None:
+        turns = _newest(without_system(parts.messages), count, parts.steady) if capped is None else capped
+        turns = without_system(turns)
+        return _clamp_messages(turns, clamp, prompt, answered_length(turns), parts.steady)
+    turns = parts.messages if capped is None else capped
+    turns = without_system(_clamp_messages(turns, clamp, prompt, answered_length(turns), None))
+    return turns[-max(count, exchange_length(reversed(turns))) :]
 
 
 def _render_turns(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:

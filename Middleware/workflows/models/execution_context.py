@@ -189,11 +189,20 @@ class ExecutionContext(ABC):
         return self.keys[name].value_in(self.config, name)
 
     @abstractmethod
-    def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
+    def fill(
+        self,
+        text: str,
+        *,
+        messages: Messages | None = None,
+        drop_system: bool = False,
+        steady: bool = False,
+    ) -> str:
         """`text` with its variables filled, format or Jinja as the node says (workflows.md 7).
 
         `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system
-        message in `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
+        message in `chat_*` slices, whatever the model is. `steady`: slices of the conversation stand as the
+        node's windows do; for the prompts of a model (prompt-reuse.md 1). Raises ConfigError for a Jinja
+        template that fails.
         """
 
     @abstractmethod

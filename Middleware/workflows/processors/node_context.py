@@ -18,7 +18,11 @@ from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import Taken
-from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
+from Middleware.workflows.dispatch.llm_dispatch import (
+    LLMDispatchService,
+    steady_window_of,
+    template_of,
+)
 from Middleware.workflows.handlers.node_types import number_defaults
 from Middleware.workflows.models.execution_context import (
     ChildCall,
@@ -27,7 +31,7 @@ from Middleware.workflows.models.execution_context import (
     NodeResult,
     NodeStream,
 )
-from Middleware.workflows.models.node_keys import common_value
+from Middleware.workflows.models.node_keys import EARLY_CHOICES, common_value
 from Middleware.workflows.processors.run import Known, Run, lock_database_of
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.providers import VariableSource
@@ -127,7 +131,17 @@ class NodeContext(ExecutionContext):
             return variables.fill_early(text, self.source(), with_outputs=True)
 
         node = with_numbers(self.config, number, self._place)
+        node = self._with_choices(node)
         return node, self._model(node) if node.get("endpointName") else None
+
+    def _with_choices(self, node: NodeConfig) -> NodeConfig:
+        """With the placeholders of fields filled that hold one of several values."""
+        filled = {
+            name: variables.fill_early(node[name], self.source())
+            for name in EARLY_CHOICES
+            if isinstance(node.get(name), str) and "{" in node[name]
+        }
+        return {**node, **filled} if filled else node
 
     def _place(self) -> str:
         return self.run.place(self.node_number - 1)
@@ -158,7 +172,9 @@ class NodeContext(ExecutionContext):
             llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
         )
 
-    def source(self, messages: Messages | None = None, *, drop_system: bool = False) -> VariableSource:
+    def source(
+        self, messages: Messages | None = None, *, drop_system: bool = False, steady: bool = False
+    ) -> VariableSource:
         """What the node's variables are made from. `messages`: None = the node's."""
         return VariableSource(
             request=self.request,
@@ -175,6 +191,7 @@ class NodeContext(ExecutionContext):
             llm_handler=self.llm_handler,
             categories=self.run.categories,
             drop_all_system=drop_system,
+            steady=steady_window_of(self) if steady else None,
             file=self.workflow_file.file,
             pointer=f"/nodes/{self.node_number - 1}",
         )
@@ -189,8 +206,15 @@ class NodeContext(ExecutionContext):
 
     # --- what a node may ask for ---
 
-    def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
-        return variables.fill(text, self.source(messages, drop_system=drop_system))
+    def fill(
+        self,
+        text: str,
+        *,
+        messages: Messages | None = None,
+        drop_system: bool = False,
+        steady: bool = False,
+    ) -> str:
+        return variables.fill(text, self.source(messages, drop_system=drop_system, steady=steady))
 
     def fill_parts(self, text: str) -> tuple[str, str | None]:
         return variables.fill_parts(text, self.source())
