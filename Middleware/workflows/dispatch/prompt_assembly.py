@@ -1,9 +1,8 @@
 """From one node's texts and the conversation to what a backend is sent: messages, or a flat prompt. Pure.
 
 Windows, merging, inserted turns, image limits, the clamp, the late prompt, templates, generation prompts.
-Messages are handed on, never changed; what the log should say is collected in `Prompt.warnings` and
-`Prompt.dropped`. Source: spec nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8;
-prompt-reuse.md 1, 2.
+Messages are handed on, never changed; what the log should say is collected in the `Clamp`. Source: spec
+nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8; prompt-reuse.md 1, 2.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.config.endpoints import EndpointConfig, InjectedTexts
 from Middleware.config.users import means_true
 from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
     answered_length,
@@ -36,7 +36,12 @@ from Middleware.utilities.text_utils import (
     estimate_tokens,
     estimation_factor,
 )
-from Middleware.workflows.dispatch.late_prompt import NO_LATE_PROMPT, LatePrompt, add_late
+from Middleware.workflows.dispatch.late_prompt import (
+    NO_LATE_PROMPT,
+    LateMessages,
+    LatePrompt,
+    add_late,
+)
 from Middleware.workflows.models.node_keys import common_value
 
 MESSAGE_OVERHEAD = 8
@@ -79,94 +84,65 @@ class Parts:
         return "\n\n".join(filter(None, (self.system, self.demand)))
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTarget:
-    """Who is sent to: the endpoint, its template (flat), whether it takes messages.
+def assemble(parts: Parts, model: LlmHandler, call: CallArguments) -> tuple[CallArguments, Clamp]:
+    """`call` with the prompt that `model` is sent for `parts`, and the clamp that it was cut to.
 
-    `lifts_system`: whether it puts system messages from among the others to the front.
+    Chat: `conversation`. Flat: the two texts, and a conversation only if images go along. Never raises on any
+    conversation.
     """
+    clamp = Clamp.of(parts, model.llm.endpoint)
+    if model.takes_message_collection:
+        sent = add_late(_chat(parts, clamp), parts.late, system_stays=not model.llm.lifts_system_messages)
+        call = replace(call, conversation=sent.messages, system_prompt=None, prompt=None)
+        return replace(call, late_text=sent.text, late_place=sent.place), clamp
+    turns = None if parts.authored is not None else _flat_turns(parts, clamp)
+    images = gathered_images(parts, turns if parts.steady is not None else None)
+    pictures = [{"role": "user", "content": "", "images": images}] if images else None
+    sent = LateMessages([]) if turns is None else add_late(turns, parts.late, system_stays=False)
+    system, text = _flat(parts, sent.messages, model, clamp)
+    call = replace(call, conversation=pictures, system_prompt=system, prompt=text)
+    return replace(call, late_text=sent.text, late_place=sent.place), clamp
 
-    endpoint: EndpointConfig
-    takes_messages: bool
-    template: Mapping[str, str] = field(default_factory=dict)
-    lifts_system: bool = False
+
+def assemble_next_turn(parts: Parts, model: LlmHandler, call: CallArguments, answer: str) -> CallArguments:
+    """`call` with what the prompt of the next turn will begin with, once this turn is answered: for reading
+    ahead, by a backend that takes messages.
+
+    The system prompt, the window as the next turn will begin it, `answer` (as the user sees it) at its end;
+    no late prompt and no new message. `parts`: of this turn, nothing authored. Source: prompt-reuse.md 6.
+    """
+    said: Message = {"role": "assistant", "content": answer}
+    new: Message = {"role": "user", "content": ""}
+    next_turn = replace(parts, messages=[*parts.messages, said, new], late=NO_LATE_PROMPT)
+    call, _ = assemble(next_turn, model, call)
+    return replace(call, conversation=(call.conversation or [])[:-1])
 
 
 @dataclass(slots=True)
-class Prompt:
-    """What is sent. Chat: `conversation`. Flat: the two texts, and a conversation only if images go along.
-
-    `late_text`, `late_place`: what of it is the late prompt (`LateMessages`).
-    `costly_tools`: a sentence for the log when the tools fill the window; true of each message of such a
-    client, so whoever logs it does so now and then.
-    """
-
-    conversation: Messages | None = None
-    system_prompt: str | None = None
-    prompt: str | None = None
-    late_text: str = ""
-    late_place: str = ""
-    warnings: list[str] = field(default_factory=list)
-    costly_tools: str = ""
-    dropped: int = 0
-
-    def put_into(self, call: CallArguments) -> CallArguments:
-        """A call that asks this."""
-        return replace(
-            call,
-            conversation=self.conversation,
-            system_prompt=self.system_prompt,
-            prompt=self.prompt,
-            late_text=self.late_text,
-            late_place=self.late_place,
-        )
-
-    def tokens(self) -> int:
-        """Estimate of the prompt."""
-        texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
-        return texts + sum(estimate_tokens(message["content"]) for message in self.conversation or ())
-
-
-def assemble(parts: Parts, target: PromptTarget) -> Prompt:
-    """What `target` is sent for `parts`. Never raises on any conversation."""
-    clamp = Clamp.of(parts, target.endpoint)
-    if target.takes_messages:
-        return _chat(parts, target, clamp)
-    return _flat(parts, target, clamp)
-
-
-def assemble_next_turn(parts: Parts, target: PromptTarget, answer: str) -> Prompt:
-    """What the prompt of the next turn will begin with, once this turn was answered: for reading ahead.
-
-    The system prompt, the window as the next turn will begin it, `answer` (as the user sees it) at its end;
-    no late prompt and no new message. `parts`: of this turn, without a late prompt and with nothing
-    authored. Source: prompt-reuse.md 6.
-    """
-    unknown: Message = {"role": "user", "content": ""}
-    said: Message = {"role": "assistant", "content": answer}
-    messages = [*parts.messages, said, unknown]
-    next_turn = replace(parts, messages=messages, late=NO_LATE_PROMPT)
-    prompt = assemble(next_turn, target)
-    if prompt.conversation is not None:
-        prompt.conversation = [message for message in prompt.conversation if message is not unknown]
-    return prompt
-
-
-@dataclass(frozen=True, slots=True)
 class Clamp:
-    """The context-window clamp of one call.
+    """The context-window clamp of one call, and what the log should say of it.
 
-    `budget` None: nothing is dropped. `factor`: 1.0 while it is off.
+    `budget` None: nothing is dropped. `factor`: 1.0 while it is off. `dropped`: messages that did not fit.
+    `costly_tools`: a sentence when the tools fill the window; true of each message of such a client, so
+    whoever logs it does so now and then. `steady`: whether what it leaves begins at a place that stays.
     """
 
     on: bool = False
     budget: int | None = None
     factor: float = 1.0
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
     costly_tools: str = ""
+    dropped: int = 0
+    steady: bool = False
 
     @classmethod
     def of(cls, parts: Parts, endpoint: EndpointConfig) -> Clamp:
+        clamp = cls._of_settings(parts, endpoint)
+        clamp.steady = parts.steady is not None
+        return clamp
+
+    @classmethod
+    def _of_settings(cls, parts: Parts, endpoint: EndpointConfig) -> Clamp:
         settings = (
             parts.node.get("clampPromptToContextWindow"),
             endpoint.clamp_prompt_to_context_window,
@@ -190,9 +166,33 @@ class Clamp:
         """What a message's content counts in a limit of the node."""
         return clamped_cost if self.on else message_cost
 
-    def prompt(self) -> Prompt:
-        """An empty prompt that knows what the log should say of this clamp."""
-        return Prompt(warnings=list(self.warnings), costly_tools=self.costly_tools)
+    def within(self, messages: Messages, budget: int, keep: int, cost: Callable[[Message], int]) -> Messages:
+        """The newest messages within a token budget; the newest `keep` stay, whatever they cost."""
+        cut = newest_steady if self.steady else newest_within
+        return cut(reversed(messages), budget=budget, minimum=keep, cost=cost)
+
+    def fit(self, messages: Messages, keep: int) -> Messages:
+        """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
+        if self.budget is None or not messages:
+            return messages
+        keep = max(1, keep)
+        kept = self.within(messages, self.budget, keep, _sent_cost)
+        self.dropped += len(messages) - len(kept)
+        if self.budget <= 0:
+            self.warnings.append(f"the context window leaves a budget of {self.budget} tokens for messages")
+        elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > self.budget:
+            what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
+            self.warnings.append(
+                f"{what} takes {tokens} tokens, over the budget of {self.budget}; it is sent whole"
+            )
+        return kept
+
+    def warn_of_length(self, text: str) -> None:
+        """An authored prompt is never cut: the log says that it is too long."""
+        if self.budget is not None and (tokens := estimate_tokens(text)) > self.budget:
+            self.warnings.append(
+                f"the prompt ({tokens} tokens) is over the budget of {self.budget} tokens; it is sent whole"
+            )
 
 
 def _tool_tokens(parts: Parts) -> int:
@@ -209,13 +209,13 @@ def _costly_tools(count: int, tokens: int, window: int) -> str:
     )
 
 
-def level_factor(level: Any) -> tuple[float, tuple[str, ...]]:
+def level_factor(level: Any) -> tuple[float, list[str]]:
     """Budget factor of an endpoint's `wilmerContextEstimationLevel`, and what to warn of."""
     factor = estimation_factor(level)
     if factor is None:
         known = ", ".join(ESTIMATION_FACTORS)
-        return 1.0, (f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}",)
-    return factor, ()
+        return 1.0, [f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}"]
+    return factor, []
 
 
 def window_size(node: NodeConfig) -> int:
@@ -243,19 +243,7 @@ def _ceiling(parts: Parts) -> int | None:
 def _capped_window(parts: Parts, clamp: Clamp) -> Messages:
     window = _window(parts)
     budget = int((_ceiling(parts) or 0) * clamp.factor)
-    return _within(window, budget, answered_length(window), clamp.cost, parts.steady)
-
-
-def _within(
-    messages: Messages,
-    budget: int,
-    minimum: int,
-    cost: Callable[[Message], int],
-    steady: SteadyWindow | None,
-) -> Messages:
-    """The newest messages within a token budget; the newest `minimum` stay, whatever they cost."""
-    within = newest_within if steady is None else newest_steady
-    return within(reversed(messages), budget=budget, minimum=minimum, cost=cost)
+    return clamp.within(window, budget, answered_length(window), clamp.cost)
 
 
 def _window(parts: Parts) -> Messages:
@@ -267,30 +255,11 @@ def _newest(messages: Messages, count: int, steady: SteadyWindow | None) -> Mess
     """The window of `count` messages; an open tool exchange is whole in it."""
     if steady is not None:
         count = len(messages) - steady.begin(messages, count)
-    return _last(messages, min(max(count, exchange_length(reversed(messages))), len(messages)))
+    return _last(messages, max(count, exchange_length(reversed(messages))))
 
 
 def _sent_cost(message: Message) -> int:
     return clamped_cost(message) + MESSAGE_OVERHEAD
-
-
-def _clamp_messages(
-    messages: Messages, clamp: Clamp, prompt: Prompt, keep: int, steady: SteadyWindow | None
-) -> Messages:
-    """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
-    if clamp.budget is None or not messages:
-        return messages
-    keep = max(1, keep)
-    kept = _within(messages, clamp.budget, keep, _sent_cost, steady)
-    prompt.dropped += len(messages) - len(kept)
-    if clamp.budget <= 0:
-        prompt.warnings.append(f"the context window leaves a budget of {clamp.budget} tokens for messages")
-    elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > clamp.budget:
-        what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
-        prompt.warnings.append(
-            f"{what} takes {tokens} tokens, over the budget of {clamp.budget}; it is sent whole"
-        )
-    return kept
 
 
 def _without_orphaned_results(messages: Messages) -> Messages:
@@ -307,32 +276,21 @@ def _without_orphaned_results(messages: Messages) -> Messages:
 # --- chat ---
 
 
-def _chat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
-    prompt = clamp.prompt()
+def _chat(parts: Parts, clamp: Clamp) -> Messages:
     system = [{"role": "system", "content": text}] if (text := parts.system_text) else []
     if parts.authored is not None:
-        _warn_of_length(parts.authored, clamp, prompt)
+        clamp.warn_of_length(parts.authored)
         turn: Message = {"role": "user", "content": parts.authored}
         if images := gathered_images(parts):
             turn["images"] = images
-        prompt.conversation = [*system, turn, *parts.exchange]
-        return prompt
+        return [*system, turn, *parts.exchange]
     window = _conversation_window(parts, clamp)
     if parts.takes_images and parts.max_images > 0:
         window = _with_newest_images(window, parts.max_images)
-    messages = _cut_turns(system, window, parts, clamp, prompt)
-    messages = _with_a_user_turn(messages, parts.messages)
-    prompt.conversation = _with_late(messages, parts, prompt, system_stays=not target.lifts_system)
-    return prompt
+    return _with_a_user_turn(_cut_turns(system, window, parts, clamp), parts.messages)
 
 
-def _with_late(messages: Messages, parts: Parts, prompt: Prompt, *, system_stays: bool) -> Messages:
-    late = add_late(messages, parts.late, system_stays=system_stays)
-    prompt.late_text, prompt.late_place = late.text, late.place
-    return late.messages
-
-
-def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, prompt: Prompt) -> Messages:
+def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp) -> Messages:
     """The window in the shape that the node wants, cut to the clamp; an open tool exchange stays whole."""
     start = len(window) - exchange_length(reversed(window))
     exchange = shaped_turns(window[start:], parts.node)
@@ -341,17 +299,9 @@ def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, p
         return [*older, *exchange]
     front = leading_system_count(older)
     turns = [*older[front:], *exchange]
-    keep = len(exchange) or answered_length(turns)
-    kept = _clamp_messages(turns, clamp, prompt, keep, parts.steady)
+    kept = clamp.fit(turns, len(exchange) or answered_length(turns))
     start = len(kept) - len(exchange)
     return [*older[:front], *_without_orphaned_results(kept[:start]), *kept[start:]]
-
-
-def _warn_of_length(text: str, clamp: Clamp, prompt: Prompt) -> None:
-    if clamp.budget is not None and (tokens := estimate_tokens(text)) > clamp.budget:
-        prompt.warnings.append(
-            f"the prompt ({tokens} tokens) is over the budget of {clamp.budget} tokens; it is sent whole"
-        )
 
 
 def gathered_images(parts: Parts, sent: Messages | None = None) -> list[str]:
@@ -438,44 +388,39 @@ def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
 # --- flat ---
 
 
-def _flat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
-    prompt = clamp.prompt()
-    strict = target.endpoint.strict_prompt_template
-    injected = target.endpoint.injected_texts if strict else InjectedTexts()
-    template = target.template
-    if parts.authored is None:
-        turns = _flat_turns(parts, clamp, prompt)
-        images = gathered_images(parts, turns if parts.steady is not None else None)
-        turns = _with_late(turns, parts, prompt, system_stays=False)
-        text = _render_turns(turns, template, injected.prompt if strict else None)
-    else:
-        _warn_of_length(parts.authored, clamp, prompt)
-        images = gathered_images(parts)
-        text = injected.prompt + parts.authored
-    if parts.node.get("addUserTurnTemplate"):
-        text = templates.user_turn(text, template)
-    if parts.node.get("addOpenEndedAssistantTurnTemplate"):
-        text = templates.affixes(template, "assistant")[0] + text
-    if parts.wants_generation_prompt and target.endpoint.add_generation_prompt:
-        text += templates.open_assistant_turn(template)
-    system = templates.system_turn(injected.system + parts.system_text, template, strict=strict)
-    prompt.system_prompt, prompt.prompt = templates.strip_marks(system), templates.strip_marks(text)
-    if images:
-        prompt.conversation = [{"role": "user", "content": "", "images": images}]
-    return prompt
-
-
-def _flat_turns(parts: Parts, clamp: Clamp, prompt: Prompt) -> Messages:
-    """The turns of a flat prompt. One that stands is cut to messages first, then to tokens, each once."""
+def _flat_turns(parts: Parts, clamp: Clamp) -> Messages:
+    """The conversation of a flat prompt. A window that stands is cut to messages, then to tokens, each
+    once.
+    """
     count = window_size(parts.node) + 1
     capped = None if _ceiling(parts) is None else _capped_window(parts, clamp)
     if parts.steady is not None:
         turns = _newest(without_system(parts.messages), count, parts.steady) if capped is None else capped
         turns = without_system(turns)
-        return _clamp_messages(turns, clamp, prompt, answered_length(turns), parts.steady)
+        return clamp.fit(turns, answered_length(turns))
     turns = parts.messages if capped is None else capped
-    turns = without_system(_clamp_messages(turns, clamp, prompt, answered_length(turns), None))
+    turns = without_system(clamp.fit(turns, answered_length(turns)))
     return turns[-max(count, exchange_length(reversed(turns))) :]
+
+
+def _flat(parts: Parts, turns: Messages, model: LlmHandler, clamp: Clamp) -> tuple[str, str]:
+    """`(system prompt, prompt)`."""
+    endpoint, template = model.llm.endpoint, model.prompt_template
+    strict = endpoint.strict_prompt_template
+    injected = endpoint.injected_texts if strict else InjectedTexts()
+    if parts.authored is None:
+        text = _render_turns(turns, template, injected.prompt if strict else None)
+    else:
+        clamp.warn_of_length(parts.authored)
+        text = injected.prompt + parts.authored
+    if parts.node.get("addUserTurnTemplate"):
+        text = templates.user_turn(text, template)
+    if parts.node.get("addOpenEndedAssistantTurnTemplate"):
+        text = templates.affixes(template, "assistant")[0] + text
+    if parts.wants_generation_prompt and endpoint.add_generation_prompt:
+        text += templates.open_assistant_turn(template)
+    system = templates.system_turn(injected.system + parts.system_text, template, strict=strict)
+    return templates.strip_marks(system), templates.strip_marks(text)
 
 
 def _render_turns(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:

@@ -111,7 +111,8 @@ class LlmCall:
 
     `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
-    None = the context's. `stream`: None = as the context says. `bare`: no template goes around the texts.
+    None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
+    template goes around the texts.
     """
 
     messages: Messages | None = None
@@ -119,7 +120,7 @@ class LlmCall:
     prompt: str | None = None
     llm_takes_images: bool = False
     max_images: int = 0
-    stream: bool | None = None
+    stream: bool = True
     must_show: str = ""
     bare: bool = False
 

@@ -7,7 +7,7 @@ One value a node and run. Beside it the loop keeps what the node's LLM calls bro
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,12 +17,8 @@ from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
-from Middleware.workflows.dispatch.client_wishes import Taken
-from Middleware.workflows.dispatch.llm_dispatch import (
-    LLMDispatchService,
-    steady_window_of,
-    template_of,
-)
+from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, steady_window_of
 from Middleware.workflows.handlers.node_types import number_defaults
 from Middleware.workflows.models.execution_context import (
     ChildCall,
@@ -154,23 +150,18 @@ class NodeContext(ExecutionContext):
         limit = node.get("maxResponseSizeInTokens")
         if type(limit) is int and limit < 1:
             self.warn(f"maxResponseSizeInTokens: found {limit}, allowed: a whole number of 1 or more")
-        taken = Taken.by(node, self.question.wishes)
-        self.run.state.taken_wishes.update(taken.values)
+        taken = take_wishes(node, self.question.wishes)
+        self.run.state.taken_wishes.update(taken)
         llm = LlmApiService(
             variables.fill_early(str(node["endpointName"]), source),
             variables.fill_early(str(preset), source) if preset else None,
-            taken.limit(common_value(node, "maxResponseSizeInTokens")),
+            token_limit(taken, common_value(node, "maxResponseSizeInTokens")),
             self.stream,
             user=self.user,
             snapshot=self.snapshot,
-            wished=taken.samplers,
+            wished=wished_samplers(taken),
         )
-        template: Mapping[str, str] = {}
-        if not llm.takes_messages:
-            template = template_of(self.snapshot, self.user, llm.endpoint)
-        return LlmHandler(
-            llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
-        )
+        return LlmHandler.of(llm)
 
     def source(
         self, messages: Messages | None = None, *, drop_system: bool = False, steady: bool = False
@@ -226,9 +217,9 @@ class NodeContext(ExecutionContext):
         return self.run_child(self, call)
 
     def dispatch(self, call: LlmCall) -> NodeResult:
-        prepared = LLMDispatchService.prepare(self, call)
-        self.notes.prompt_tokens = prepared.prompt.tokens
-        result = LLMDispatchService.send(self, prepared)
+        asked, demand = LLMDispatchService.prepare(self, call)
+        self.notes.prompt_tokens = asked.prompt_tokens
+        result = LLMDispatchService.send(self, call, asked, demand)
         if not isinstance(result, NodeStream):
             facts = result if isinstance(result, dict) else getattr(result, "__dict__", {})
             self.notes.usage = facts.get("usage")
