@@ -7,11 +7,19 @@ it, and loses nothing while it reconnects. Extra: `redis`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from Middleware.services.shared_state.store import LEASE_S, Forgotten, Places, StoreLost
+from Middleware.services.shared_state.store import (
+    LEASE_S,
+    MOST_NOTES,
+    NOTE_LIFE_S,
+    Forgotten,
+    Note,
+    Places,
+    StoreLost,
+)
 
 # --------------------------------------------------------------------------
 # What the Redis store asks of the server, each a Lua script: one call is one step, never seen half done.
@@ -173,6 +181,81 @@ WAITING = _HEAD + "bury() return redis.call('ZCARD', P .. 'wait:' .. ARGV[4])"
 
 TELL = _HEAD + "tell(ARGV[4]) return 1"
 
+_NOTES = (
+    _HEAD
+    + """
+local shelf, life = ARGV[4], tonumber(ARGV[5])
+local values, marks, written = P .. 'notes:value', P .. 'notes:marks', P .. 'notes:written'
+local function marked(of, mark) return P .. 'notes:marked:' .. of .. ':' .. mark end
+"""
+)
+
+KEEP_NOTE = (
+    _NOTES
+    + """
+local most, key, value, its_marks = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
+local place = shelf .. '\\n' .. key
+local function forget(old)
+  local there = redis.call('HGET', marks, old)
+  for _, mark in ipairs(there and cjson.decode(there) or {}) do
+    redis.call('SREM', marked(owner_of(old, '\\n'), mark), old)
+  end
+  redis.call('HDEL', marks, old)
+  redis.call('HDEL', values, old)
+  redis.call('ZREM', written, old)
+end
+redis.call('ZADD', written, now, place)  -- first: who is out of memory says so before anything is removed
+forget(place)
+redis.call('ZADD', written, now, place)
+redis.call('HSET', values, place, value)
+redis.call('HSET', marks, place, its_marks)
+for _, mark in ipairs(cjson.decode(its_marks)) do
+  redis.call('SADD', marked(shelf, mark), place)
+  redis.call('EXPIRE', marked(shelf, mark), life)
+end
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', written, '-inf', '(' .. (now - life))) do forget(old) end
+for _, old in ipairs(redis.call('ZRANGE', written, 0, -most - 1)) do forget(old) end
+for _, name in ipairs({values, marks, written}) do redis.call('EXPIRE', name, life) end
+return 1
+"""
+)
+
+_FRESH = """
+local function fresh(place)
+  local when = redis.call('ZSCORE', written, place)
+  return when and tonumber(when) >= now - life and tonumber(when)
+end
+"""
+
+FIND_NOTE = (
+    _NOTES
+    + _FRESH
+    + """
+local place = shelf .. '\\n' .. ARGV[6]
+return fresh(place) and redis.call('HGET', values, place)
+"""
+)
+
+NEAREST_NOTE = (
+    _NOTES
+    + _FRESH
+    + """
+local count, best, latest = {}, false, 0
+for _, mark in ipairs(cjson.decode(ARGV[6])) do
+  for _, place in ipairs(redis.call('SMEMBERS', marked(shelf, mark))) do
+    count[place] = (count[place] or 0) + 1
+  end
+end
+for place, common in pairs(count) do
+  local when = fresh(place)
+  if when and (not best or common > count[best] or (common == count[best] and when > latest)) then
+    best, latest = place, when
+  end
+end
+return best and {string.sub(best, #shelf + 2), redis.call('HGET', values, best)}
+"""
+)
+
 SCRIPTS = {
     "JOIN": JOIN,
     "BEAT": BEAT,
@@ -182,6 +265,9 @@ SCRIPTS = {
     "TURNS": TURNS,
     "WAITING": WAITING,
     "TELL": TELL,
+    "KEEP_NOTE": KEEP_NOTE,
+    "FIND_NOTE": FIND_NOTE,
+    "NEAREST_NOTE": NEAREST_NOTE,
 }
 
 
@@ -249,6 +335,18 @@ class RedisStore:
 
     def waiting(self, gate: str) -> int:
         return int(self._run("WAITING", gate))
+
+    def keep_note(self, shelf: str, note: Note) -> None:
+        marks = json.dumps(list(note.marks))
+        self._run("KEEP_NOTE", shelf, int(NOTE_LIFE_S), MOST_NOTES, note.key, note.value, marks)
+
+    def find_note(self, shelf: str, key: str) -> str | None:
+        found: str | None = self._run("FIND_NOTE", shelf, int(NOTE_LIFE_S), key)
+        return found
+
+    def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
+        found = self._run("NEAREST_NOTE", shelf, int(NOTE_LIFE_S), json.dumps(list(marks)))
+        return (found[0], found[1]) if found else None
 
     def tell(self, message: str) -> None:
         self._run("TELL", message)

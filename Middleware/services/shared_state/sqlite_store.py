@@ -9,11 +9,20 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from Middleware.services.shared_state.store import LEASE_S, MESSAGE_LIFE_S, Forgotten, Places, StoreLost
+from Middleware.services.shared_state.store import (
+    LEASE_S,
+    MESSAGE_LIFE_S,
+    MOST_NOTES,
+    NOTE_LIFE_S,
+    Forgotten,
+    Note,
+    Places,
+    StoreLost,
+)
 from Middleware.utilities.file_locks import Identity, identity_of, is_damage, set_aside
 
 logger = logging.getLogger(__name__)
@@ -32,6 +41,11 @@ CREATE TABLE IF NOT EXISTS Places (
     UNIQUE (Gate, Ticket));
 CREATE INDEX IF NOT EXISTS PlacesByState ON Places (Gate, State, Number);
 CREATE TABLE IF NOT EXISTS Messages (Number INTEGER PRIMARY KEY AUTOINCREMENT, Text TEXT, Told REAL);
+CREATE TABLE IF NOT EXISTS Notes (
+    Number INTEGER PRIMARY KEY AUTOINCREMENT, Shelf TEXT, Key TEXT, Value TEXT, Written REAL,
+    UNIQUE (Shelf, Key));
+CREATE TABLE IF NOT EXISTS Marks (Note INTEGER, Mark TEXT, PRIMARY KEY (Note, Mark));
+CREATE INDEX IF NOT EXISTS NotesByMark ON Marks (Mark);
 """
 
 
@@ -143,6 +157,38 @@ class SqliteStore:
                 (gate, self._clock() - LEASE_S),
             ).fetchone()
         return int(count[0])
+
+    def keep_note(self, shelf: str, note: Note) -> None:
+        with self._transaction() as sql:
+            _remove_notes(sql, "Shelf = ? AND Key = ?", (shelf, note.key))
+            number = sql.execute(
+                "INSERT INTO Notes (Shelf, Key, Value, Written) VALUES (?, ?, ?, ?)",
+                (shelf, note.key, note.value, self._clock()),
+            ).lastrowid
+            sql.executemany("INSERT INTO Marks VALUES (?, ?)", [(number, mark) for mark in note.marks])
+            _remove_notes(
+                sql,
+                "Written < ? OR Number <= (SELECT Number FROM Notes ORDER BY Number DESC LIMIT 1 OFFSET ?)",
+                (self._clock() - NOTE_LIFE_S, MOST_NOTES),
+            )
+
+    def find_note(self, shelf: str, key: str) -> str | None:
+        with self._transaction("DEFERRED") as sql:
+            found = sql.execute(
+                "SELECT Value FROM Notes WHERE Shelf = ? AND Key = ? AND Written >= ?",
+                (shelf, key, self._clock() - NOTE_LIFE_S),
+            ).fetchone()
+        return found[0] if found else None
+
+    def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
+        with self._transaction("DEFERRED") as sql:
+            found: tuple[str, str] | None = sql.execute(
+                "SELECT Key, Value FROM Notes JOIN Marks ON Note = Number"
+                f" WHERE Mark IN ({','.join('?' * len(marks))}) AND Shelf = ? AND Written >= ?"
+                " GROUP BY Number ORDER BY COUNT(*) DESC, Number DESC LIMIT 1",
+                (*marks, shelf, self._clock() - NOTE_LIFE_S),
+            ).fetchone()
+        return found
 
     def tell(self, message: str) -> None:
         with self._transaction() as sql:
@@ -279,6 +325,13 @@ def _set_state(sql: sqlite3.Connection, gate: str, state: str, tickets: list[str
         "UPDATE Places SET State = ? WHERE Gate = ? AND Ticket = ?",
         [(state, gate, ticket) for ticket in tickets],
     )
+
+
+def _remove_notes(sql: sqlite3.Connection, which: str, values: tuple[object, ...]) -> None:
+    """Remove notes with their marks. `which`: SQL of ours."""
+    numbers = sql.execute(f"SELECT Number FROM Notes WHERE {which}", values).fetchall()
+    sql.executemany("DELETE FROM Marks WHERE Note = ?", numbers)
+    sql.executemany("DELETE FROM Notes WHERE Number = ?", numbers)
 
 
 def _whose_turn(sql: sqlite3.Connection, gate: str, limit: int) -> list[tuple[str, str]]:

@@ -1,8 +1,9 @@
 """The one interface behind which processes share what they must know of each other.
 
-Three kinds of facts: records (which request runs, which one holds a key), places in the queues of gates, and
-messages. All that a process wrote is void once it has not beaten for `LEASE_S`: a killed one frees what it
-held by itself. Stores know nothing of requests; `member.py` puts them to use.
+Four kinds of facts: records (which request runs, which one holds a key), places in the queues of gates,
+messages, and notes. All that a process wrote, but messages and notes, is void once it has not beaten for
+`LEASE_S`: a killed one frees what it held by itself. Notes are nobody's; they end by their age. Stores know
+nothing of requests; `member.py` puts them to use.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ LEASE_S = 7.0
 
 MESSAGE_LIFE_S = 30.0
 """So long a message is kept for processes that did not read it yet."""
+
+NOTE_LIFE_S = 3600.0
+"""So long a note is kept after it was written."""
+
+MOST_NOTES = 1000
+"""Of all shelves; what was written longest ago goes first."""
 
 
 class StoreLost(Exception):
@@ -43,6 +50,14 @@ class Places(NamedTuple):
     hold: Sequence[str] = ()
     wait: Sequence[str] = ()
     behind: Sequence[str] = ()
+
+
+class Note(NamedTuple):
+    """Something to be found again, by its key or by its marks. `marks`: each once."""
+
+    key: str
+    value: str
+    marks: Sequence[str] = ()
 
 
 class SharedStore(Protocol):
@@ -90,6 +105,20 @@ class SharedStore(Protocol):
         """How many tickets of all living processes wait, without those behind."""
         ...
 
+    def keep_note(self, shelf: str, note: Note) -> None:
+        """Write a note, over the one of this key on this shelf."""
+        ...
+
+    def find_note(self, shelf: str, key: str) -> str | None:
+        """The value of a note."""
+        ...
+
+    def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
+        """Key and value of the note that has most of these marks, of several the one that was written last;
+        None: no note has any.
+        """
+        ...
+
     def tell(self, message: str) -> None:
         """Send a text to all processes, this one among them."""
         ...
@@ -117,12 +146,15 @@ class _Gate:
 
 @dataclass(slots=True)
 class Tables:
-    """`beats`: owner -> time of its last beat. `records`: (kind, key) -> (owner, value)."""
+    """`beats`: owner -> time of its last beat. `records`: (kind, key) -> (owner, value). `notes`: (shelf,
+    key) -> note, and when it was written; the last one at the end.
+    """
 
     beats: dict[str, float] = field(default_factory=dict)
     records: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     gates: dict[str, _Gate] = field(default_factory=dict)
     inboxes: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[tuple[str, str], tuple[Note, float]] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
 
@@ -214,6 +246,32 @@ class MemoryStore:
         with self._lock:
             there = self._tables.gates.get(gate)
             return len(there.waiting) if there else 0
+
+    def keep_note(self, shelf: str, note: Note) -> None:
+        with self._lock:
+            notes = self._tables.notes
+            notes.pop((shelf, note.key), None)
+            notes[shelf, note.key] = (note, self._clock())
+            while len(notes) > MOST_NOTES:
+                del notes[next(iter(notes))]
+
+    def find_note(self, shelf: str, key: str) -> str | None:
+        with self._lock:
+            note, written = self._tables.notes.get((shelf, key), (None, 0.0))
+        return note.value if note and written >= self._clock() - NOTE_LIFE_S else None
+
+    def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
+        wanted, end = frozenset(marks), self._clock() - NOTE_LIFE_S
+        with self._lock:
+            newest_first = [
+                note
+                for (place, _), (note, written) in reversed(self._tables.notes.items())
+                if place == shelf and written >= end
+            ]
+        nearest = max(newest_first, key=lambda note: len(wanted.intersection(note.marks)), default=None)
+        if nearest is None or wanted.isdisjoint(nearest.marks):
+            return None
+        return nearest.key, nearest.value
 
     def tell(self, message: str) -> None:
         with self._lock:

@@ -137,6 +137,7 @@ class DryRun(WorkflowManager):
 
     def __init__(self, user: UserSettings, request: RequestContext, stub_output: str | None = None) -> None:
         super().__init__(user, request)
+        self.state.fronts = None  # a first turn, of which nothing is remembered
         self.stub_output = stub_output
         self.nodes: list[DryNode] = []
         self.taken: list[str] = []

@@ -16,6 +16,7 @@ from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, steady_window_of
@@ -179,6 +180,7 @@ class NodeContext(ExecutionContext):
             has_conversation=self.question.has_conversation,
             discussion_id=self.question.discussion_id,
             time_context=self._time_context,
+            system_parts=self._system_parts,
             llm_handler=self.llm_handler,
             categories=self.run.categories,
             drop_all_system=drop_system,
@@ -190,6 +192,9 @@ class NodeContext(ExecutionContext):
     def _time_context(self) -> str:
         stamps = self.run.state.stamps(self.discussion_id)
         return stamps.time_context_summary() if stamps else ""
+
+    def _system_parts(self, everywhere: bool) -> SystemParts:
+        return self.run.state.system_parts(self.run.question, everywhere=everywhere)
 
     def error_text(self) -> str:
         """`errorText` of a node that failed, filled."""

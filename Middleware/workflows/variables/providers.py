@@ -21,6 +21,7 @@ from Middleware.common.types import JsonObject, Message, Messages, NodeConfig
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings, means_true
+from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.utilities.datetime_utils import month_name, pretty_date, twelve_hour_time, weekday_name
 from Middleware.utilities.prompt_extraction_utils import (
     clamped_cost,
@@ -65,7 +66,9 @@ class VariableSource:
     `workflow_variables`: top-level keys of the file without `nodes`, raw. Of this run, up to now:
     `agent_inputs` `{"agent1Input": ...}`, `agent_outputs` `{"agent1Output": ...}`, `thoughts`
     `{"agent1Thinking": str}`. `time_context()` gives `time_context_summary`; called only when a text names
-    it. `llm_handler`: the node's model; None = no endpoint, or not loaded yet (counts as a chat model).
+    it. `system_parts(everywhere)`: the client's system text in two parts, of all its system messages or of
+    the leading ones; None: as in the first turn of a chat. `llm_handler`: the node's model; None = no
+    endpoint, or not loaded yet (counts as a chat model).
     `node`: the node object, numbers coerced (`jinja2`, window numbers and flags are read here).
     `categories`: category name -> description in file order; only in the categorisation run, else empty.
     `has_conversation`: the client sent messages, though none with a text may be left in `messages`.
@@ -86,6 +89,7 @@ class VariableSource:
     has_conversation: bool = False
     discussion_id: str | None = None
     time_context: Callable[[], str] = _no_time_context
+    system_parts: Callable[[bool], SystemParts] | None = None
     llm_handler: LlmHandler | None = None
     categories: Mapping[str, str] = field(default_factory=dict)
     drop_all_system: bool = False
@@ -136,6 +140,12 @@ class Conversation:
     def system_prompt(self, *, templated: bool) -> str:
         text = system_text(self._source.messages, everywhere=not self._chat)
         return text if self._chat else strip_marks(system_turn(text, self._template(templated)))
+
+    def system_parts(self) -> SystemParts:
+        """The system text that the client sends, bare whatever the model is. Source: prompt-reuse.md 2.1."""
+        if self._source.system_parts is not None:
+            return self._source.system_parts(not self._chat)
+        return first_parts(self._source.messages, everywhere=not self._chat)
 
     def without_system(self, *, templated: bool) -> str:
         messages = without_system(self._all_messages)
@@ -442,6 +452,25 @@ def chat_system_prompt(view: View) -> str:
 )
 def templated_system_prompt(view: View) -> str:
     return view.conversation.system_prompt(templated=True)
+
+
+@variable(
+    "chat_system_prompt_steady",
+    Layer.CONVERSATION,
+    "The paragraphs of the client's system prompt that were there when the chat began; for `systemPrompt`.",
+)
+def chat_system_prompt_steady(view: View) -> str:
+    return view.conversation.system_parts().steady
+
+
+@variable(
+    "chat_system_prompt_changed",
+    Layer.CONVERSATION,
+    "The paragraphs of the client's system prompt that came later (lorebook entries, the cards of a group); "
+    "for `latePrompt`.",
+)
+def chat_system_prompt_changed(view: View) -> str:
+    return view.conversation.system_parts().changed
 
 
 LAST = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20}
