@@ -61,14 +61,13 @@ function AllFacts({ run, node, call }) {
 
 /** @param {Call} call @returns {[string, unknown][]} */
 function callFacts(call) {
-  const counts = Object.entries(call.usage ?? {}).filter(([name]) => !name.endsWith("_ns"));
-  const usage = counts.map(([name, value]) => `${name} ${typeof value === "number" ? number(value) : JSON.stringify(value)}`);
+  const usage = Object.entries(call.usage ?? {}).map(([name, value]) => `${name} ${typeof value === "number" ? number(value) : JSON.stringify(value)}`);
   const { sent_s: sent, first_s: first } = call;
   return [
     ["kind", call.kind], ["endpoint", call.endpoint], ["address", call.url && html`<code>${call.url}</code>`], ["backend", call.backend], ["model", call.model],
     ["sent", told(sent, seconds)], ["first word", first !== null && sent !== null && `${seconds(first)}, ${seconds(first - sent)} after it was sent`],
     ["ended", told(call.ended_s, seconds)], ["tries", number(call.tries)], ["status", call.status], ["outcome", call.outcome], ["finish reason", call.finish_reason],
-    ["usage", listed(...usage)], ["prompt read in", told(call.prompt_s, seconds)], ["backup of", call.backup_of], ["error", call.error],
+    ["usage", listed(...usage)], ["backup of", call.backup_of], ["error", call.error],
   ];
 }
 
