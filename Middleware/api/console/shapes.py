@@ -210,6 +210,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "finish_reason": call.finish_reason,
         "usage": None if call.usage is None else dict(call.usage),
         "prompt": prompt_json(call),
+        "prompt_s": None if call.prompt_s is None else round(call.prompt_s, 3),
         "backup_of": call.backup_of or None,
         "error": _masked_or_none(call.error, secrets),
         "body": ref(f"{name}.body", body_text(call), secrets),

@@ -80,6 +80,7 @@ CALL = [
     "finish_reason",
     "usage",
     "prompt",
+    "prompt_s",
     "backup_of",
     "error",
     "body",
