@@ -6,15 +6,11 @@ Holds the slots of the endpoint that is being called, and only those. A cancelle
 
 from __future__ import annotations
 
-import ipaddress
 import logging
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
@@ -22,6 +18,7 @@ from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
+from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
@@ -31,77 +28,33 @@ logger = logging.getLogger(__name__)
 
 
 # --------------------------------------------------------------------------
-# Where a host is: on this machine or its private networks, or out on the public ones. Asks DNS, opens
-# nothing.
-
-
-Resolve = Callable[[str], list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class EgressTarget:
-    """`where`: `local`, `remote` or `unknown` (no DNS answer, no readable URL). `addresses`: those that were
-    looked at, to connect to without a second DNS answer; empty: the URL names an address itself, or nothing
-    is known."""
-
-    where: str
-    addresses: tuple[str, ...] = ()
-
-
-def resolve(host: str) -> list[str]:
-    """All addresses of a host name. Raises OSError."""
-    found: list[Any] = socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(info[4][0]) for info in found))
-
-
-def place_of(url: str, resolver: Resolve = resolve) -> EgressTarget:
-    """A name with any public address among its answers is remote."""
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return EgressTarget("unknown")
-    if not host:
-        return EgressTarget("unknown")
-    if host == "localhost" or host.endswith(".localhost"):
-        return EgressTarget("local")
-    try:
-        return EgressTarget("remote" if is_public(host) else "local")
-    except ValueError:
-        pass
-    try:
-        addresses = tuple(resolver(host))
-        public = any(is_public(address) for address in addresses)
-    except (OSError, UnicodeError, ValueError):
-        return EgressTarget("unknown")
-    if not addresses:
-        return EgressTarget("unknown")
-    return EgressTarget("remote" if public else "local", addresses)
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address (IPv4-mapped IPv6 counts as the IPv4) is none of loopback, private, link-local,
-    shared.
-
-    Raises ValueError for what is no address.
-    """
-    ip = ipaddress.ip_address(address)
-    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-    return (mapped or ip).is_global
-
-
-# --------------------------------------------------------------------------
 # Slots of outgoing calls: the gate of all of them, and one for each endpoint that sets
 # `maxConcurrentRequests`.
 
 
-def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> ExitStack:
-    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process. To be closed.
+class Gate(Protocol):
+    """`FairGate`, as far as slots are taken of it."""
+
+    @property
+    def limit(self) -> int: ...
+
+    def acquire(self, *, timeout: float | None, request_id: str) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+def take_slots(
+    endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True, gate: Gate | None = None
+) -> ExitStack:
+    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process. To be closed. `gate`:
+    that of the address which was chosen; None: the endpoint's.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
     meanwhile."""
     wait_s = launch_facts().concurrency_timeout_s
     taken = ExitStack()
-    for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
+    own: Gate | None = gate or endpoint_gate(endpoint)
+    for gate in (own, outgoing_gate() if whole_process else None):
         if gate is None:
             continue
         try:

@@ -18,7 +18,7 @@ from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.shared_state.member import Footing
-from Middleware.services.shared_state.store import Places, StoreLost
+from Middleware.services.shared_state.store import Places, SharedStore, StoreLost
 
 SETTLE_S = 0.5
 """A request that stands behind people lets nobody feel it: what comes so soon after it goes first."""
@@ -216,8 +216,17 @@ class FairGate:
 
     @property
     def _key(self) -> str:
-        shared = self._footing is not None and self._footing.store.shared
-        return self._name if shared else self._own
+        return self._own if self._footing is None else self._key_in(self._footing.store)
+
+    def _key_in(self, store: SharedStore) -> str:
+        return self._name if store.shared else self._own
+
+    @staticmethod
+    def count_held(gates: Sequence[FairGate]) -> list[int]:
+        """How many slots of each gate are taken, in all processes. The gates are of one process."""
+        if not gates:
+            return []
+        return gates[0]._member().holding(lambda store: [gate._key_in(store) for gate in gates])
 
 
 def _until(waiter: _Waiter, *ends: float | None) -> bool:

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from weakref import WeakSet
@@ -122,6 +122,11 @@ class Member:
     def waiting(self, gate: str) -> int:
         """How many of all processes wait there, without those behind."""
         return self._ask_store(lambda store: store.waiting(gate))
+
+    def holding(self, names: Callable[[SharedStore], Sequence[str]]) -> list[int]:
+        """How many of all processes are inside each of several gates. `names`: what they are called in the
+        store."""
+        return self._ask_store(lambda store: store.holding(names(store)))
 
     def tell(self, message: str) -> None:
         """Send a text to all processes."""

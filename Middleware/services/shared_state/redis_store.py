@@ -7,7 +7,7 @@ it, and loses nothing while it reconnects. Extra: `redis`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -171,6 +171,18 @@ return mine
 
 WAITING = _HEAD + "bury() return redis.call('ZCARD', P .. 'wait:' .. ARGV[4])"
 
+HOLDING = (
+    _HEAD
+    + """
+bury()
+local counts = {}
+for _, gate in ipairs(cjson.decode(ARGV[4])) do
+  counts[#counts + 1] = redis.call('SCARD', P .. 'hold:' .. gate)
+end
+return counts
+"""
+)
+
 TELL = _HEAD + "tell(ARGV[4]) return 1"
 
 SCRIPTS = {
@@ -181,6 +193,7 @@ SCRIPTS = {
     "REMOVE": REMOVE,
     "TURNS": TURNS,
     "WAITING": WAITING,
+    "HOLDING": HOLDING,
     "TELL": TELL,
 }
 
@@ -249,6 +262,9 @@ class RedisStore:
 
     def waiting(self, gate: str) -> int:
         return int(self._run("WAITING", gate))
+
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        return [int(count) for count in self._run("HOLDING", json.dumps(list(gates)))]
 
     def tell(self, message: str) -> None:
         self._run("TELL", message)

@@ -9,7 +9,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -143,6 +143,18 @@ class SqliteStore:
                 (gate, self._clock() - LEASE_S),
             ).fetchone()
         return int(count[0])
+
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        with self._transaction("DEFERRED") as sql:
+            counts = [
+                sql.execute(
+                    "SELECT COUNT(*) FROM Places JOIN Members USING (Owner)"
+                    " WHERE Gate = ? AND State = 'holds' AND Beat >= ?",
+                    (gate, self._clock() - LEASE_S),
+                ).fetchone()
+                for gate in gates
+            ]
+        return [int(count[0]) for count in counts]
 
     def tell(self, message: str) -> None:
         with self._transaction() as sql:

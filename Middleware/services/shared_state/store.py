@@ -90,6 +90,10 @@ class SharedStore(Protocol):
         """How many tickets of all living processes wait, without those behind."""
         ...
 
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        """How many tickets of all living processes are inside each of these gates."""
+        ...
+
     def tell(self, message: str) -> None:
         """Send a text to all processes, this one among them."""
         ...
@@ -214,6 +218,12 @@ class MemoryStore:
         with self._lock:
             there = self._tables.gates.get(gate)
             return len(there.waiting) if there else 0
+
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        with self._lock:
+            self._bury()
+            there = [self._tables.gates.get(gate) for gate in gates]
+            return [len(gate.holding) if gate else 0 for gate in there]
 
     def tell(self, message: str) -> None:
         with self._lock:

@@ -1,0 +1,247 @@
+"""Several servers for one endpoint (`moreEndpoints`): which address a call is put to, and which one next.
+
+An address that cannot be reached is left out for a while, one that has more than its share of the calls under
+way is passed over, and of the others a chat gets the server that has read it already; a new one is spread by
+a hash that is the same in every process. Opens nothing but DNS. Source: spec prompt-reuse.md 7.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from Middleware.common.errors import BackendError
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.egress import EgressTarget, place_of
+from Middleware.services.fair_gate import FairGate
+
+logger = logging.getLogger(__name__)
+
+FIRST_OUT_S = 5.0
+LONGEST_OUT_S = 60.0
+OUT_STATUSES = frozenset((502, 503, 504))
+"""What a proxy says of a server that is not there, and a server that is not ready of itself."""
+NO_LIMIT = 1_000_000
+"""Slots of an address whose endpoint sets no `maxConcurrentRequests`: its gate only counts."""
+
+# --------------------------------------------------------------------------
+# Addresses that are out: those that could not be reached lately.
+
+
+@dataclass(slots=True)
+class _Outage:
+    """`noted`, `until`: clock's seconds. `is_tried`: a call is finding out whether it is over."""
+
+    noted: float
+    until: float
+    wait_s: float
+    is_tried: bool = False
+
+
+class Outages:
+    """What this process knows of addresses that do not answer. Once its time is over one call tries an
+    address; for the others it stays out until that one knows. `clock`: seconds that nobody sets."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._known: dict[str, _Outage] = {}
+
+    def now(self) -> float:
+        return self._clock()
+
+    def is_out(self, address: str) -> bool:
+        with self._guard:
+            outage = self._known.get(address)
+            return outage is not None and (outage.is_tried or self._clock() < outage.until)
+
+    def left_s(self, address: str) -> float:
+        """Seconds until it is tried again; 0.0: it is in, or is being tried."""
+        with self._guard:
+            outage = self._known.get(address)
+            return 0.0 if outage is None else max(0.0, outage.until - self._clock())
+
+    def first_to_end(self, addresses: Iterable[str]) -> str:
+        """Of addresses that are all out the one whose time ends first."""
+        with self._guard:
+            known = self._known
+            return min(addresses, key=lambda address: known[address].until if address in known else 0.0)
+
+    def begin_call(self, address: str) -> None:
+        """A call goes there: if the address was out, this is the one that tries it."""
+        with self._guard:
+            if (outage := self._known.get(address)) is not None:
+                outage.is_tried = True
+
+    def end_call(self, address: str) -> None:
+        """A call that went there is over, whether or not it found anything out."""
+        with self._guard:
+            if (outage := self._known.get(address)) is not None:
+                outage.is_tried = False
+
+    def note_answer(self, address: str) -> None:
+        """It is there."""
+        with self._guard:
+            if self._known.pop(address, None) is not None:
+                logger.info("%s answers again", shown_url(address))
+
+    def note_failure(self, address: str, begun: float) -> None:
+        """A call that was begun then did not reach it. Of calls that were under way together only the first
+        one counts."""
+        with self._guard:
+            now, before = self._clock(), self._known.get(address)
+            if before is not None and begun < before.noted:
+                return
+            wait_s = FIRST_OUT_S if before is None else min(2 * before.wait_s, LONGEST_OUT_S)
+            self._known[address] = _Outage(now, now + wait_s, wait_s)
+        logger.warning("%s does not answer; it is not asked for %g s", shown_url(address), wait_s)
+
+
+outages = lru_cache(maxsize=1)(Outages)
+"""Those of this process."""
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether a failure says that the server is not there: no connection, or 502, 503, 504."""
+    if not isinstance(error, BackendError):
+        return False
+    if error.status is not None:
+        return error.status in OUT_STATUSES
+    return error.kind == "connect_error" or (error.kind == "timeout" and error.retryable)
+
+
+# --------------------------------------------------------------------------
+# The choice among addresses that are in. Pure.
+
+
+class Asker(NamedTuple):
+    """Whose call it is. `chat`: the discussion id, else the first message of the user."""
+
+    user: str
+    chat: str
+
+
+def with_room(under_way: Mapping[str, int], limit: int | None = None) -> list[str]:
+    """The addresses that may get one more call: below the limit, and not far above the mean. None is so: those
+    below the limit; none of these: all. `under_way`: address -> calls, of the addresses that are in."""
+    most = 1 + 5 * sum(under_way.values()) // (4 * len(under_way))
+    free = [url for url, calls in under_way.items() if limit is None or calls < limit]
+    return [url for url in free if under_way[url] <= most] or free or list(under_way)
+
+
+def favourite(urls: Sequence[str], asker: Asker, shared: Callable[[str], int], head_chars: int) -> str:
+    """Where the chat has been, else where a hash puts it.
+
+    `shared(url)`: how many characters of the prompt's beginning that server has read lately. No more than
+    `head_chars`, the tools and system messages, count for nothing: all chats share those."""
+    counts = {url: shared(url) for url in urls}
+    longest = max(counts.values())
+    if longest > head_chars:
+        urls = [url for url in urls if counts[url] == longest]
+    return max(urls, key=lambda url: _rank(url, asker))
+
+
+def _rank(url: str, asker: Asker) -> bytes:
+    """Rendezvous hashing (Thaler and Ravishankar, 1998): an address that goes takes only its own chats along."""
+    text = "\0".join((url, asker.user, asker.chat))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def shown_url(url: str) -> str:
+    """An address for people: scheme, host, port and path, without user and query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+# --------------------------------------------------------------------------
+# The addresses of an endpoint, with the calls that are under way at each.
+
+
+class Servers:
+    """The addresses of one endpoint. Each has a gate, which counts its calls: over all processes, where they
+    share their state."""
+
+    def __init__(self, file: str, urls: tuple[str, ...], limit: int | None) -> None:
+        self.urls, self.limit = urls, limit
+        limited = f", at most {limit}" if limit else ""
+        self._gates = {
+            url: FairGate(limit or NO_LIMIT, name=f"endpoint {file} {url}{limited}") for url in urls
+        }
+        self._choosing = threading.Lock()
+
+    def gate(self, url: str) -> FairGate:
+        return self._gates[url]
+
+    def under_way(self) -> dict[str, int]:
+        """Address -> calls."""
+        return dict(zip(self.urls, FairGate.count_held(list(self._gates.values())), strict=True))
+
+    def enter(self, choose: Callable[[dict[str, int]], str]) -> tuple[str, bool]:
+        """Choose an address by the calls under way and take its slot, as one step of this process.
+
+        False: it has none free, and is to be waited for."""
+        with self._choosing:
+            under_way = self.under_way()
+            while True:
+                url = choose(under_way)
+                if self.limit is not None and under_way[url] >= self.limit:
+                    return url, False
+                if self._gates[url].acquire(blocking=False):
+                    return url, True
+                under_way[url] = self.limit or NO_LIMIT  # another process was faster
+
+
+@lru_cache(maxsize=256)
+def _servers(file: str, urls: tuple[str, ...], limit: int | None) -> Servers:
+    return Servers(file, urls, limit)
+
+
+def servers_of(endpoint: EndpointConfig) -> Servers:
+    """Those of this process. An edited file makes new ones; calls at the old ones end by themselves."""
+    return _servers(endpoint.file, endpoint.addresses, endpoint.max_concurrent_requests)
+
+
+# --------------------------------------------------------------------------
+# One call on its way over the addresses.
+
+
+class Stop:
+    """The address that a call is put to now, with its slot there. A gate of its own for `take_slots`.
+
+    `pinned`: what the egress guard has looked at, to connect to. `is_last`: no other address is left."""
+
+    def __init__(self, url: str, pinned: tuple[str, ...], gate: FairGate, *, entered: bool) -> None:
+        self.url, self.pinned, self.is_last = url, pinned, True
+        self._gate, self._entered = gate, entered
+        self._begun = outages().now()
+        outages().begin_call(url)
+
+    @property
+    def limit(self) -> int:
+        return self._gate.limit
+
+    def acquire(self, *, timeout: float | None, request_id: str) -> bool:
+        """Wait for the slot, unless it has been taken. Raises as `FairGate.acquire`."""
+        if not self._entered:
+            self._entered = self._gate.acquire(timeout=timeout, request_id=request_id)
+            self._begun = outages().now()
+        return self._entered
+
+    def release(self) -> None:
+        """The call is over here. Any number of times."""
+        if self._begun is None:
+            return
+        self._begun = None
+        outages().end_call(self.url)
+        if self._entered:
+            self._gate.release()
