@@ -321,8 +321,8 @@ class EndpointConfig:
     backup_preset_name: str = _of_file(TEXT, "Preset for the backup; absent: the request's own.")
     allow_remote_backup: bool = _of_file(
         SWITCH.strict,
-        "May take over for a local endpoint though its own host is public; `moreEndpoints` of a local one may "
-        "be public.",
+        "May take over for a local endpoint though its own host is public; `moreEndpoints` of a local one "
+        "may be public.",
     )
     max_concurrent_requests: int | None = _of_file(
         WHOLE, "How many requests this endpoint gets at once (each of its addresses).", minimum=1

@@ -37,12 +37,12 @@ NO_LIMIT = 1_000_000
 
 @dataclass(slots=True)
 class _Outage:
-    """`noted`, `until`: clock's seconds. `is_tried`: a call is finding out whether it is over."""
+    """`noted`, `until`: clock's seconds. `tried_by`: the call that is finding out whether it is over."""
 
     noted: float
     until: float
     wait_s: float
-    is_tried: bool = False
+    tried_by: object | None = None
 
 
 class Outages:
@@ -60,10 +60,10 @@ class Outages:
     def is_out(self, address: str) -> bool:
         with self._guard:
             outage = self._known.get(address)
-            return outage is not None and (outage.is_tried or self._clock() < outage.until)
+            return outage is not None and (outage.tried_by is not None or self._clock() < outage.until)
 
     def left_s(self, address: str) -> float:
-        """Seconds until it is tried again; 0.0: it is in, or is being tried."""
+        """Seconds until it is tried again; 0.0: it is in, or a call may try it or does."""
         with self._guard:
             outage = self._known.get(address)
             return 0.0 if outage is None else max(0.0, outage.until - self._clock())
@@ -71,26 +71,31 @@ class Outages:
     def first_to_end(self, addresses: Iterable[str]) -> str:
         """Of addresses that are all out the one whose time ends first."""
         with self._guard:
-            known = self._known
-            return min(addresses, key=lambda address: known[address].until if address in known else 0.0)
+            ends = {url: known.until for url in addresses if (known := self._known.get(url)) is not None}
+        return min(addresses, key=lambda url: ends.get(url, 0.0))
 
-    def begin_call(self, address: str) -> None:
+    def begin_call(self, address: str, call: object) -> None:
         """A call goes there: if the address was out, this is the one that tries it."""
         with self._guard:
-            if (outage := self._known.get(address)) is not None:
-                outage.is_tried = True
+            outage = self._known.get(address)
+            if outage is not None and outage.tried_by is None:
+                outage.tried_by = call
 
-    def end_call(self, address: str) -> None:
+    def end_call(self, address: str, call: object) -> None:
         """A call that went there is over, whether or not it found anything out."""
         with self._guard:
-            if (outage := self._known.get(address)) is not None:
-                outage.is_tried = False
+            outage = self._known.get(address)
+            if outage is not None and outage.tried_by is call:
+                outage.tried_by = None
 
-    def note_answer(self, address: str) -> None:
-        """It is there."""
+    def note_answer(self, address: str, begun: float) -> None:
+        """A call that was begun then was answered; one that is older than the outage says nothing of it."""
         with self._guard:
-            if self._known.pop(address, None) is not None:
-                logger.info("%s answers again", shown_url(address))
+            outage = self._known.get(address)
+            if outage is None or begun < outage.noted:
+                return
+            del self._known[address]
+        logger.info("%s answers again", shown_url(address))
 
     def note_failure(self, address: str, begun: float) -> None:
         """A call that was begun then did not reach it. Of calls that were under way together only the first
@@ -101,7 +106,7 @@ class Outages:
                 return
             wait_s = FIRST_OUT_S if before is None else min(2 * before.wait_s, LONGEST_OUT_S)
             self._known[address] = _Outage(now, now + wait_s, wait_s)
-        logger.warning("%s does not answer; it is not asked for %g s", shown_url(address), wait_s)
+        logger.warning("%s does not answer and is left out for %g s", shown_url(address), wait_s)
 
 
 outages = lru_cache(maxsize=1)(Outages)
@@ -128,12 +133,12 @@ class Asker(NamedTuple):
     chat: str
 
 
-def with_room(under_way: Mapping[str, int], limit: int | None = None) -> list[str]:
-    """The addresses that may get one more call: below the limit, and not far above the mean. None is so: those
-    below the limit; none of these: all. `under_way`: address -> calls, of the addresses that are in."""
+def with_room(wanted: Sequence[str], under_way: Mapping[str, int], limit: int | None = None) -> list[str]:
+    """Those of `wanted` that may get one more call: below the limit, and not far above the mean. None is so:
+    those below the limit; none of these either: all. `under_way`: address -> calls, of all that are in."""
     most = 1 + 5 * sum(under_way.values()) // (4 * len(under_way))
-    free = [url for url, calls in under_way.items() if limit is None or calls < limit]
-    return [url for url in free if under_way[url] <= most] or free or list(under_way)
+    free = [url for url in wanted if limit is None or under_way[url] < limit]
+    return [url for url in free if under_way[url] <= most] or free or list(wanted)
 
 
 def favourite(urls: Sequence[str], asker: Asker, shared: Callable[[str], int], head_chars: int) -> str:
@@ -149,7 +154,7 @@ def favourite(urls: Sequence[str], asker: Asker, shared: Callable[[str], int], h
 
 
 def _rank(url: str, asker: Asker) -> bytes:
-    """Rendezvous hashing (Thaler and Ravishankar, 1998): an address that goes takes only its own chats along."""
+    """Rendezvous hashing (Thaler and Ravishankar, 1998): where one is missing, only its own chats move."""
     text = "\0".join((url, asker.user, asker.chat))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
@@ -186,18 +191,16 @@ class Servers:
         """Address -> calls."""
         return dict(zip(self.urls, FairGate.count_held(list(self._gates.values())), strict=True))
 
-    def enter(self, choose: Callable[[dict[str, int]], str]) -> tuple[str, bool]:
-        """Choose an address by the calls under way and take its slot, as one step of this process.
-
-        False: it has none free, and is to be waited for."""
+    def enter(self, choose: Callable[[dict[str, int]], str]) -> Stop:
+        """Choose an address by the calls under way and take its slot, as one step of this process. An address
+        that has none free is to be waited for."""
         with self._choosing:
             under_way = self.under_way()
             while True:
                 url = choose(under_way)
-                if self.limit is not None and under_way[url] >= self.limit:
-                    return url, False
-                if self._gates[url].acquire(blocking=False):
-                    return url, True
+                stop = Stop(url, self._gates[url])
+                if (self.limit is not None and under_way[url] >= self.limit) or stop.enter():
+                    return stop
                 under_way[url] = self.limit or NO_LIMIT  # another process was faster
 
 
@@ -216,32 +219,125 @@ def servers_of(endpoint: EndpointConfig) -> Servers:
 
 
 class Stop:
-    """The address that a call is put to now, with its slot there. A gate of its own for `take_slots`.
+    """The address that a call is put to now, with its slot there. A gate for `take_slots`.
 
     `pinned`: what the egress guard has looked at, to connect to. `is_last`: no other address is left."""
 
-    def __init__(self, url: str, pinned: tuple[str, ...], gate: FairGate, *, entered: bool) -> None:
-        self.url, self.pinned, self.is_last = url, pinned, True
-        self._gate, self._entered = gate, entered
+    def __init__(self, url: str, gate: FairGate) -> None:
+        self.url, self._gate = url, gate
+        self.pinned: tuple[str, ...] = ()
+        self.is_last = False
         self._begun = outages().now()
-        outages().begin_call(url)
+        self._entered = self._answered = False
 
     @property
     def limit(self) -> int:
         return self._gate.limit
 
+    def enter(self) -> bool:
+        """Take the slot if there is one now."""
+        return self._begin(self._gate.acquire(blocking=False))
+
     def acquire(self, *, timeout: float | None, request_id: str) -> bool:
         """Wait for the slot, unless it has been taken. Raises as `FairGate.acquire`."""
-        if not self._entered:
-            self._entered = self._gate.acquire(timeout=timeout, request_id=request_id)
+        return self._entered or self._begin(self._gate.acquire(timeout=timeout, request_id=request_id))
+
+    def _begin(self, entered: bool) -> bool:
+        self._entered = entered
+        if entered:
             self._begun = outages().now()
-        return self._entered
+            outages().begin_call(self.url, self)
+        return entered
 
     def release(self) -> None:
-        """The call is over here. Any number of times."""
-        if self._begun is None:
-            return
-        self._begun = None
-        outages().end_call(self.url)
+        """The call is over here. May be called again."""
         if self._entered:
+            self._entered = False
+            outages().end_call(self.url, self)
             self._gate.release()
+
+    def note_answer(self) -> None:
+        """The server has begun to answer."""
+        self._answered = True
+        outages().note_answer(self.url, self._begun)
+
+    def note_failure(self, error: BaseException) -> None:
+        """The call failed. A server that refuses it is there; what comes later in an answer says nothing."""
+        if self._answered:
+            return
+        if is_outage(error):
+            outages().note_failure(self.url, self._begun)
+        elif isinstance(error, BackendError) and error.status is not None:
+            self.note_answer()
+
+
+class Route:
+    """The way of one call over the addresses of its endpoint, each at most once."""
+
+    def __init__(self, endpoint: EndpointConfig, asker: Asker) -> None:
+        self._endpoint, self._asker = endpoint, asker
+        self._servers, self._left = servers_of(endpoint), list(endpoint.addresses)
+
+    def next_stop(self, shared: Callable[[str], int], head_chars: int) -> Stop:
+        """The address to call now, its slot taken or to be waited for; `release` it. Arguments as for
+        `favourite`. Raises BackendError `config_error` when none is left."""
+        while self._left:
+            stop = self._servers.enter(lambda under_way: self._choose(under_way, shared, head_chars))
+            self._left.remove(stop.url)
+            try:
+                place = guarded_place(self._endpoint, stop.url)
+            except BackendError:
+                stop.release()
+                continue
+            stop.pinned, stop.is_last = place.addresses, not self._left
+            return stop
+        raise BackendError(self._endpoint.name, "config_error", "none of its addresses may be called")
+
+    def goes_on_after(self, error: Exception) -> bool:
+        """Whether another address is asked after this failure of the last one. A fault of the configuration
+        is the same everywhere."""
+        if not isinstance(error, BackendError) or error.kind == "config_error":
+            return False
+        self._left = [url for url in self._left if _may_be_called(self._endpoint, url)]
+        return bool(self._left)
+
+    def _choose(self, under_way: dict[str, int], shared: Callable[[str], int], head_chars: int) -> str:
+        known = outages()
+        calls_of_in = {url: calls for url, calls in under_way.items() if not known.is_out(url)}
+        wanted = [url for url in self._left if url in calls_of_in]
+        if not wanted:
+            return known.first_to_end(self._left)
+        room = with_room(wanted, calls_of_in, self._servers.limit)
+        return favourite(room, self._asker, shared, head_chars)
+
+
+def guarded_place(endpoint: EndpointConfig, url: str) -> EgressTarget:
+    """Where one of the endpoint's addresses is; `addresses`: what to connect to, empty: whatever its name
+    leads to. Raises BackendError `config_error` for a public one behind a first one that is local, unless the
+    endpoint sets `allowRemoteBackup`."""
+    if url == endpoint.url or place_of(endpoint.url).where == "remote":
+        return EgressTarget("unknown")
+    place = place_of(url)
+    if place.where == "remote" and not endpoint.allow_remote_backup:
+        message = (
+            f"{shown_url(url)} of `moreEndpoints` is on a public host, the first address is not, and the "
+            "file does not set allowRemoteBackup"
+        )
+        _warn_once(f"endpoint '{endpoint.name}': {message}; it is never called")
+        raise BackendError(endpoint.name, "config_error", message)
+    if place.where == "unknown":
+        _warn_once(f"endpoint '{endpoint.name}': it is not known on which host {shown_url(url)} is")
+    return place
+
+
+def _may_be_called(endpoint: EndpointConfig, url: str) -> bool:
+    try:
+        guarded_place(endpoint, url)
+    except BackendError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _warn_once(text: str) -> None:
+    logger.warning("%s", text)

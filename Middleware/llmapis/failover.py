@@ -1,5 +1,5 @@
-"""A call that may move on to a backup endpoint, until the first visible output. Source: spec backends.md
-15.5, 15.6.
+"""A call that may move on to another address of its endpoint, then to a backup endpoint, until the first
+visible output. Source: spec backends.md 15.5, 15.6, prompt-reuse.md 7.
 
 Holds the slots of the endpoint that is being called, and only those. A cancelled call never moves on.
 """
@@ -16,6 +16,8 @@ from Middleware.common.errors import BackendError, MiddlewareError, RequestCance
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.config.users import UserSettings
+from Middleware.llmapis.addresses import Asker, Route, Stop
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
 from Middleware.llmapis.egress import place_of
@@ -89,9 +91,13 @@ class Service(Protocol):
     """`LlmApiService`, as far as it is known to the calls that are put to it."""
 
     endpoint: EndpointConfig
+    user: UserSettings
 
     @property
     def takes_messages(self) -> bool: ...
+
+    @property
+    def addresses(self) -> tuple[str, ...]: ...
 
     @property
     def backup_name(self) -> str: ...
@@ -100,9 +106,9 @@ class Service(Protocol):
 
     def can_show(self, image: str) -> bool: ...
 
-    def create_api_handler(self) -> LlmApiHandler: ...
+    def create_api_handler(self, at: Stop | None = None) -> LlmApiHandler: ...
 
-    def handler_for(self, stream: bool) -> LlmApiHandler: ...
+    def handler_for(self, stream: bool, at: Stop | None = None) -> LlmApiHandler: ...
 
 
 HANDLER_FAULTS = (
@@ -119,11 +125,19 @@ HANDLER_FAULTS = (
 
 
 class _Chain:
-    """The endpoints that one call has been put to."""
+    """The endpoints that one call has been put to, and the addresses of each."""
 
     def __init__(self, service: Service, call: CallArguments) -> None:
-        self.service, self._call = service, call
-        self._visited = [service.endpoint.name]
+        self._call = call
+        self._visited: list[str] = []
+        self._visit(service)
+
+    def _visit(self, service: Service) -> None:
+        self.service = service
+        self._stop: Stop | None = None
+        self._visited.append(service.endpoint.name)
+        several = len(service.addresses) > 1
+        self._route = Route(service.endpoint, self._asker(service)) if several else None
 
     @property
     def cancelled(self) -> bool:
@@ -138,11 +152,42 @@ class _Chain:
         """The endpoint before this one; empty for the first."""
         return self._visited[-2] if self.on_backup else ""
 
+    def take_slots(self) -> ExitStack:
+        """Choose the address, where there are several, and wait for its slots. To be closed. Raises as
+        `take_slots`, and what building the payload raises."""
+        service = self.service
+        if self._route is None:
+            return take_slots(service.endpoint, self._call.request_id)
+        stop = self._route.next_stop(lambda url: 0, 0)
+        try:
+            slots = take_slots(service.endpoint, self._call.request_id, gate=stop)
+        except BaseException:
+            stop.release()
+            raise
+        self._stop = stop
+        return slots
+
+    def handler(self, stream: bool | None = None) -> LlmApiHandler:
+        """That of the address which is called. `stream` None: as the service calls it."""
+        if stream is None:
+            return self.service.create_api_handler(self._stop)
+        return self.service.handler_for(stream, self._stop)
+
+    def note_answer(self) -> None:
+        """The backend has begun to answer."""
+        if self._stop is not None:
+            self._stop.note_answer()
+
     def hop(self, error: Exception) -> None:
-        """Go to the backup. Raises `error` when there is none, BackendError when it may not be called."""
+        """Go to the next address, else to the backup. Raises `error` when there is none, BackendError when it
+        may not be called."""
+        if isinstance(error, SlotTimeout):
+            raise error
+        if self._goes_on(error):
+            return
         service = self.service
         name = service.backup_name
-        if not name or isinstance(error, SlotTimeout):
+        if not name:
             raise error
         if name in self._visited:
             names = ", ".join(sorted(self._visited))
@@ -155,8 +200,24 @@ class _Chain:
             error,
             name,
         )
-        self.service = _guard_backup(service, error)
-        self._visited.append(name)
+        self._visit(_guard_backup(service, error))
+
+    def _goes_on(self, error: Exception) -> bool:
+        """Whether another address of the endpoint is asked next."""
+        if self._route is None or self._stop is None:
+            return False
+        self._stop.note_failure(error)
+        if not self._route.goes_on_after(error):
+            return False
+        logger.warning("%s; asking another address of it", error)
+        return True
+
+    def _asker(self, service: Service) -> Asker:
+        """Whose call it is."""
+        call = self._call
+        sent = (message for message in call.conversation or () if message.get("role") == "user")
+        first = next(sent, {"content": call.prompt})
+        return Asker(service.user.name, call.chat or str(first.get("content") or ""))
 
 
 def _guard_backup(service: Service, error: Exception) -> Service:
@@ -178,11 +239,9 @@ def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
     """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
     chain = _Chain(service, call)
     while True:
+        slots = ExitStack()
         try:
-            slots = take_slots(chain.service.endpoint, call.request_id)
-        except RequestCancelled:
-            return LlmText("")
-        try:
+            slots = chain.take_slots()
             return _ask_chain(chain, call)
         except RequestCancelled:
             return LlmText("")
@@ -196,12 +255,12 @@ def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
 
 
 def _ask_chain(chain: _Chain, call: CallArguments) -> LlmText | JsonObject:
-    service = chain.service
-    arguments = call.of_endpoint(service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
-    handler = service.create_api_handler()
-    if not handler.settings.stream:
-        return note_answer(arguments.trace, handler.handle_non_streaming(arguments))
-    return note_answer(arguments.trace, handler.handle_joined(arguments))
+    arguments = call.of_endpoint(chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
+    handler = chain.handler()
+    asked = handler.handle_joined if handler.settings.stream else handler.handle_non_streaming
+    answer = asked(arguments)
+    chain.note_answer()
+    return note_answer(arguments.trace, answer)
 
 
 class ServiceStream(Iterator[Batch]):
@@ -251,11 +310,12 @@ class ServiceStream(Iterator[Batch]):
         chain, call = self._chain, self._call
         while True:
             try:
-                self._slots = take_slots(chain.service.endpoint, call.request_id)
+                self._slots = chain.take_slots()
                 arguments = call.of_endpoint(
                     chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint
                 )
-                self._batches = chain.service.handler_for(True).stream_batches(arguments)
+                self._batches = chain.handler(True).stream_batches(arguments)
+                chain.note_answer()
                 return
             except RequestCancelled:
                 self._end()

@@ -23,7 +23,9 @@ class CallArguments:
     `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed before.
     `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
     `llm_takes_images`: images go along only then. `rebuild(service)`: the same call in the shape of a backup
-    endpoint; None: as it is. Nothing in it is ever changed: each handler gets what `of_endpoint` gives.
+    endpoint; None: as it is. `chat`: what its conversation is known by, the discussion id or the user's first
+    message; "": the first one that is sent. `payload`: the body, where it has been built already; the
+    handler's own. Nothing else in it is ever changed: each handler gets what `of_endpoint` gives.
     """
 
     conversation: Messages | None = None
@@ -38,6 +40,8 @@ class CallArguments:
     backup_of: str = ""
     asks_again: bool = True
     llm_takes_images: bool = False
+    chat: str = field(default="", repr=False)
+    payload: JsonObject | None = field(default=None, repr=False, compare=False)
     rebuild: Callable[[Any], CallArguments] | None = field(default=None, repr=False, compare=False)
 
     def of_request(self, request_id: str | None) -> CallArguments:

@@ -212,6 +212,7 @@ class LLMDispatchService:
             request_id=context.request_id,
             trace=context.trace,
             llm_takes_images=call.llm_takes_images,
+            chat=context.discussion_id or _first_message(context.messages),
         )
         rebuild = partial(_rebuilt, context, call, parts, asked)
         sent = replace(prompt.put_into(asked), rebuild=rebuild)
@@ -269,6 +270,11 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
         wants_generation_prompt=wants_generation_prompt(context),
         user_clamp=context.user.clamp_prompt_to_context_window,
     )
+
+
+def _first_message(messages: Messages | None) -> str:
+    """What the user wrote first; empty: nothing is known of it."""
+    return next((str(m.get("content") or "") for m in messages or () if m.get("role") == "user"), "")
 
 
 def _text(value: Any) -> str:
