@@ -21,6 +21,7 @@ from Middleware.common.errors import BackendError
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.egress import EgressTarget, place_of
 from Middleware.services.fair_gate import FairGate
+from Middleware.services.held_prompts import PromptDigest, held_prompts
 
 logger = logging.getLogger(__name__)
 
@@ -261,14 +262,15 @@ class Stop:
         self._answered = True
         outages().note_answer(self.url, self._begun)
 
-    def note_failure(self, error: BaseException) -> None:
-        """The call failed. A server that refuses it is there; what comes later in an answer says nothing."""
-        if self._answered:
-            return
-        if is_outage(error):
+    def note_failure(self, error: BaseException) -> bool:
+        """The call failed. True: because the server is not there. One that refuses a call is there; what
+        comes later in an answer says nothing."""
+        is_gone = not self._answered and is_outage(error)
+        if is_gone:
             outages().note_failure(self.url, self._begun)
         elif isinstance(error, BackendError) and error.status is not None:
             self.note_answer()
+        return is_gone
 
 
 class Route:
@@ -277,12 +279,15 @@ class Route:
     def __init__(self, endpoint: EndpointConfig, asker: Asker) -> None:
         self._endpoint, self._asker = endpoint, asker
         self._servers, self._left = servers_of(endpoint), list(endpoint.addresses)
+        self._stop: Stop | None = None
+        self._prompt: PromptDigest | None = None
 
-    def next_stop(self, shared: Callable[[str], int], head_chars: int) -> Stop:
-        """The address to call now, its slot taken or to be waited for; `release` it. Arguments as for
-        `favourite`. Raises BackendError `config_error` when none is left."""
+    def next_stop(self, prompt: PromptDigest | None = None) -> Stop:
+        """The address to call now, its slot taken or to be waited for; `release` it. `prompt`: what is sent,
+        None: what no server holds. Raises BackendError `config_error` when none is left."""
+        self._prompt = prompt
         while self._left:
-            stop = self._servers.enter(lambda under_way: self._choose(under_way, shared, head_chars))
+            stop = self._servers.enter(self._choose)
             self._left.remove(stop.url)
             try:
                 place = guarded_place(self._endpoint, stop.url)
@@ -290,25 +295,36 @@ class Route:
                 stop.release()
                 continue
             stop.pinned, stop.is_last = place.addresses, not self._left
+            self._stop = stop
             return stop
         raise BackendError(self._endpoint.name, "config_error", "none of its addresses may be called")
 
     def goes_on_after(self, error: Exception) -> bool:
-        """Whether another address is asked after this failure of the last one. A fault of the configuration
-        is the same everywhere."""
-        if not isinstance(error, BackendError) or error.kind == "config_error":
+        """Note how the last address failed. True: another one is to be asked. A fault of the configuration is
+        the same everywhere."""
+        stop, prompt = self._stop, self._prompt
+        if stop is None or not isinstance(error, BackendError) or error.kind == "config_error":
             return False
+        is_gone = stop.note_failure(error)
+        if prompt is not None:
+            held_prompts().forget(stop.url, self._endpoint.model, None if is_gone else prompt)
         self._left = [url for url in self._left if _may_be_called(self._endpoint, url)]
         return bool(self._left)
 
-    def _choose(self, under_way: dict[str, int], shared: Callable[[str], int], head_chars: int) -> str:
+    def _choose(self, under_way: dict[str, int]) -> str:
         known = outages()
         calls_of_in = {url: calls for url, calls in under_way.items() if not known.is_out(url)}
         wanted = [url for url in self._left if url in calls_of_in]
         if not wanted:
             return known.first_to_end(self._left)
         room = with_room(wanted, calls_of_in, self._servers.limit)
-        return favourite(room, self._asker, shared, head_chars)
+        prompt = self._prompt
+        return favourite(room, self._asker, self._shared_chars, prompt.head_chars if prompt else 0)
+
+    def _shared_chars(self, url: str) -> int:
+        """How much of the prompt that server has read lately."""
+        prompt = self._prompt
+        return held_prompts().shared_chars(url, self._endpoint.model, prompt) if prompt else 0
 
 
 def guarded_place(endpoint: EndpointConfig, url: str) -> EgressTarget:

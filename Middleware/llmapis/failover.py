@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.addresses import Asker, Route, Stop
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
+from Middleware.llmapis.call.sent_prompt import BuiltPayload, digest_payload
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
@@ -135,6 +137,7 @@ class _Chain:
     def _visit(self, service: Service) -> None:
         self.service = service
         self._stop: Stop | None = None
+        self._arguments: CallArguments | None = None
         self._visited.append(service.endpoint.name)
         several = len(service.addresses) > 1
         self._route = Route(service.endpoint, self._asker(service)) if several else None
@@ -152,26 +155,38 @@ class _Chain:
         """The endpoint before this one; empty for the first."""
         return self._visited[-2] if self.on_backup else ""
 
-    def take_slots(self) -> ExitStack:
-        """Choose the address, where there are several, and wait for its slots. To be closed. Raises as
-        `take_slots`, and what building the payload raises."""
+    def take_slots(self, stream: bool | None = None) -> ExitStack:
+        """Choose the address, where there are several, and wait for its slots. To be closed. `stream`: as for
+        `prepared`. Raises as `take_slots`, and what building the payload raises."""
         service = self.service
         if self._route is None:
             return take_slots(service.endpoint, self._call.request_id)
-        stop = self._route.next_stop(lambda url: 0, 0)
+        self._arguments = self._built(stream)
+        built = self._arguments.built
+        self._stop = self._route.next_stop(built.prompt if built else None)
         try:
-            slots = take_slots(service.endpoint, self._call.request_id, gate=stop)
+            return take_slots(service.endpoint, self._call.request_id, gate=self._stop)
         except BaseException:
-            stop.release()
+            self._stop.release()
             raise
-        self._stop = stop
-        return slots
 
-    def handler(self, stream: bool | None = None) -> LlmApiHandler:
-        """That of the address which is called. `stream` None: as the service calls it."""
-        if stream is None:
-            return self.service.create_api_handler(self._stop)
-        return self.service.handler_for(stream, self._stop)
+    def _own_arguments(self) -> CallArguments:
+        return self._call.of_endpoint(self.service, is_backup=self.on_backup, backup_of=self.failed_endpoint)
+
+    def _built(self, stream: bool | None) -> CallArguments:
+        """The arguments with the payload, which says where the chat has been."""
+        own = self._own_arguments()
+        payload = self._handler(stream, None)._payload(own)
+        return replace(own, built=BuiltPayload(payload, digest_payload(payload, own.system_prompt)))
+
+    def _handler(self, stream: bool | None, at: Stop | None) -> LlmApiHandler:
+        return self.service.create_api_handler(at) if stream is None else self.service.handler_for(stream, at)
+
+    def prepared(self, stream: bool | None = None) -> tuple[LlmApiHandler, CallArguments]:
+        """What calls the address, and with what. `stream` None: as the service calls it."""
+        own = self._own_arguments() if self._arguments is None else self._arguments
+        self._arguments = None
+        return self._handler(stream, self._stop), own
 
     def note_answer(self) -> None:
         """The backend has begun to answer."""
@@ -204,10 +219,7 @@ class _Chain:
 
     def _goes_on(self, error: Exception) -> bool:
         """Whether another address of the endpoint is asked next."""
-        if self._route is None or self._stop is None:
-            return False
-        self._stop.note_failure(error)
-        if not self._route.goes_on_after(error):
+        if self._route is None or not self._route.goes_on_after(error):
             return False
         logger.warning("%s; asking another address of it", error)
         return True
@@ -242,7 +254,7 @@ def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
         slots = ExitStack()
         try:
             slots = chain.take_slots()
-            return _ask_chain(chain, call)
+            return _ask_chain(chain)
         except RequestCancelled:
             return LlmText("")
         except HANDLER_FAULTS as error:
@@ -254,9 +266,8 @@ def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
             slots.close()
 
 
-def _ask_chain(chain: _Chain, call: CallArguments) -> LlmText | JsonObject:
-    arguments = call.of_endpoint(chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
-    handler = chain.handler()
+def _ask_chain(chain: _Chain) -> LlmText | JsonObject:
+    handler, arguments = chain.prepared()
     asked = handler.handle_joined if handler.settings.stream else handler.handle_non_streaming
     answer = asked(arguments)
     chain.note_answer()
@@ -270,7 +281,7 @@ class ServiceStream(Iterator[Batch]):
     def __init__(
         self, service: Service, call: CallArguments, closed: Callable[[ServiceStream], None]
     ) -> None:
-        self._call, self._closed = call, closed
+        self._closed = closed
         self._chain = _Chain(service, call)
         self._slots = ExitStack()
         self._batches: Batches = iter(())
@@ -307,14 +318,12 @@ class ServiceStream(Iterator[Batch]):
 
     def _open_next(self) -> None:
         """Open the current endpoint's stream, or the next one's that can be opened."""
-        chain, call = self._chain, self._call
+        chain = self._chain
         while True:
             try:
-                self._slots = chain.take_slots()
-                arguments = call.of_endpoint(
-                    chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint
-                )
-                self._batches = chain.handler(True).stream_batches(arguments)
+                self._slots = chain.take_slots(stream=True)
+                handler, arguments = chain.prepared(stream=True)
+                self._batches = handler.stream_batches(arguments)
                 chain.note_answer()
                 return
             except RequestCancelled:

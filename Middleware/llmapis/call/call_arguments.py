@@ -11,6 +11,7 @@ from Middleware.common.secrets import SECRET_NAME, secrets_of_url
 from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
 from Middleware.config.users import CONNECT_TIMEOUT_S
+from Middleware.llmapis.call.sent_prompt import BuiltPayload
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
 
@@ -24,8 +25,9 @@ class CallArguments:
     `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
     `llm_takes_images`: images go along only then. `rebuild(service)`: the same call in the shape of a backup
     endpoint; None: as it is. `chat`: what its conversation is known by, the discussion id or the user's first
-    message; "": the first one that is sent. `payload`: the body, where it has been built already; the
-    handler's own. Nothing else in it is ever changed: each handler gets what `of_endpoint` gives.
+    message; "": the first one that is sent. `built`: the payload, where it was needed before the handler
+    is called; the handler's own. Nothing else in it is ever changed: each handler gets what `of_endpoint`
+    gives.
     """
 
     conversation: Messages | None = None
@@ -41,7 +43,7 @@ class CallArguments:
     asks_again: bool = True
     llm_takes_images: bool = False
     chat: str = field(default="", repr=False)
-    payload: JsonObject | None = field(default=None, repr=False, compare=False)
+    built: BuiltPayload | None = field(default=None, repr=False, compare=False)
     rebuild: Callable[[Any], CallArguments] | None = field(default=None, repr=False, compare=False)
 
     def of_request(self, request_id: str | None) -> CallArguments:
