@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 from Middleware.common.errors import BackendError
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.egress import EgressTarget, place_of
-from Middleware.services.fair_gate import FairGate
+from Middleware.services.fair_gate import NO_LIMIT, FairGate
 from Middleware.services.held_prompts import PromptDigest, held_prompts
+from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,6 @@ FIRST_OUT_S = 5.0
 LONGEST_OUT_S = 60.0
 OUT_STATUSES = frozenset((502, 503, 504))
 """What a proxy says of a server that is not there, and a server that is not ready of itself."""
-NO_LIMIT = 1_000_000
-"""Slots of an address whose endpoint sets no `maxConcurrentRequests`: its gate only counts."""
 
 # --------------------------------------------------------------------------
 # Addresses that are out: those that could not be reached lately.
@@ -239,9 +238,17 @@ class Stop:
         """Take the slot if there is one now."""
         return self._begin(self._gate.acquire(blocking=False))
 
-    def acquire(self, *, timeout: float | None, request_id: str) -> bool:
-        """Wait for the slot, unless it has been taken. Raises as `FairGate.acquire`."""
-        return self._entered or self._begin(self._gate.acquire(timeout=timeout, request_id=request_id))
+    def acquire(
+        self, *, timeout: float | None, request_id: str, ask: Ask | None = None, behind: bool = False
+    ) -> bool:
+        """Wait for the slot, unless it has been taken. Arguments and errors as of `FairGate.acquire`."""
+        return self._entered or self._begin(
+            self._gate.acquire(timeout=timeout, request_id=request_id, ask=ask, behind=behind)
+        )
+
+    def take_spare(self, ask: Ask | None = None) -> bool:
+        """Whether the slot has been taken: nobody is waited for."""
+        return self._entered
 
     def _begin(self, entered: bool) -> bool:
         self._entered = entered
@@ -298,6 +305,12 @@ class Route:
             self._stop = stop
             return stop
         raise BackendError(self._endpoint.name, "config_error", "none of its addresses may be called")
+
+    @property
+    def stop(self) -> Stop:
+        """The last one that `next_stop` gave."""
+        assert self._stop is not None
+        return self._stop
 
     def goes_on_after(self, error: Exception) -> bool:
         """Note how the last address failed. True: another one is to be asked. A fault of the configuration is

@@ -97,9 +97,9 @@ class EmbeddingService:
         """The same from one of several addresses, or the next when that one fails."""
         route = Route(self.endpoint, Asker(self._user.name, texts[0]))
         while True:
-            stop = route.next_stop()
             try:
-                with take_slots(self.endpoint, request_id, whole_process=False, gate=stop):
+                with take_slots(self.endpoint, request_id, whole_process=False, choose=route.next_stop):
+                    stop = route.stop
                     handler = type(self.handler)(settings_at(self.handler.settings, stop))
                     vectors = handler.embed(texts, request_id, self._trace)
                     stop.note_answer()
@@ -112,5 +112,3 @@ class EmbeddingService:
                 if not route.goes_on_after(error):
                     raise
                 logger.warning("%s; asking another address of it", error)
-            finally:
-                stop.release()

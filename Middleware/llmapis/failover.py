@@ -10,13 +10,16 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.config.loader import default_snapshot
+from Middleware.config.machines import machine_limit
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.addresses import Asker, Route, Stop
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -26,52 +29,103 @@ from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.fair_gate import FairGate, outgoing_gate
+from Middleware.services.fair_gate import NO_LIMIT, FairGate, outgoing_gate
+from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
 
 
 # --------------------------------------------------------------------------
-# Slots of outgoing calls: the gate of all of them, and one for each endpoint that sets
-# `maxConcurrentRequests`.
+# Slots of outgoing calls: the gate of the machine, one for each endpoint that sets `maxConcurrentRequests`,
+# and the gate of all calls. In this order: who waits for a machine holds nothing that others wait for, and a
+# machine sees all who want it (prompt-reuse.md 7.1).
 
 
-class Gate(Protocol):
-    """`FairGate`, as far as slots are taken of it."""
-
-    @property
-    def limit(self) -> int: ...
-
-    def acquire(self, *, timeout: float | None, request_id: str) -> bool: ...
-
-    def release(self) -> None: ...
+Choose = Callable[[], Stop]
+"""Chooses one of an endpoint's addresses, whose gate it is then."""
 
 
 def take_slots(
-    endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True, gate: Gate | None = None
+    endpoint: EndpointConfig,
+    request_id: str | None,
+    *,
+    whole_process: bool = True,
+    choose: Choose | None = None,
 ) -> ExitStack:
-    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process. To be closed. `gate`:
-    that of the address which was chosen; None: the endpoint's.
+    """Wait for a turn at the endpoint's machine, a slot of the endpoint, then (`whole_process`) for one of
+    the process. To be closed. `choose`: of an endpoint with several addresses; it is asked when the machine's
+    turn has come.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
-    meanwhile."""
+    meanwhile, ConfigError for a faulty Machines.json, and what `choose` raises."""
     wait_s = launch_facts().concurrency_timeout_s
-    taken = ExitStack()
-    own: Gate | None = gate or endpoint_gate(endpoint)
-    for gate in (own, outgoing_gate() if whole_process else None):
-        if gate is None:
-            continue
-        try:
-            admitted = gate.acquire(timeout=wait_s, request_id=request_id or "")
-        except BaseException:
-            taken.close()
-            raise
-        if not admitted:
-            taken.close()
-            message = f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
-            raise SlotTimeout(endpoint.name, message)
-        taken.callback(gate.release)
-    return taken
+    with ExitStack() as taken:
+        for gate, ask in _gates(endpoint, whole_process, choose):
+            admitted = gate.acquire(
+                timeout=wait_s, request_id=request_id or "", ask=ask, behind=ask is not None and _is_task()
+            )
+            if not admitted:
+                raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
+            taken.callback(gate.release)
+        return taken.pop_all()
+
+
+def take_spare_slots(
+    endpoint: EndpointConfig, *, whole_process: bool = True, choose: Choose | None = None
+) -> ExitStack | None:
+    """The slots of a call that can be left out (`readAhead`), to be closed; None: leave it out. Never waits:
+    it gets them when nobody waits for any of them, here or in another process, and when the endpoint's model
+    is the one that was asked last at its machine, so that nothing is loaded for it. `choose`: as for
+    `take_slots`."""
+    with ExitStack() as taken:
+        for gate, ask in _gates(endpoint, whole_process, choose):
+            if not gate.take_spare(ask):
+                return None
+            taken.callback(gate.release)
+        return taken.pop_all()
+
+
+def _no_slot(gate: FairGate | Stop, ask: Ask | None, wait_s: float) -> str:
+    if ask is not None:
+        return f"no turn at the machine '{ask.machine}' within {wait_s:g} s"
+    return f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
+
+
+def _is_task() -> bool:
+    """Whether a front end asked for itself: such calls wait for those of people. Source: frontend-api.md
+    16.2."""
+    request = current_request()
+    return request is not None and request.task is not None
+
+
+def _gates(
+    endpoint: EndpointConfig, whole_process: bool, choose: Choose | None
+) -> Iterator[tuple[FairGate | Stop, Ask | None]]:
+    if (machine := machine_gate(endpoint)) is not None:
+        yield machine, Ask(endpoint.machine, endpoint.model_on_machine)
+    own = endpoint_gate(endpoint) if choose is None else choose()
+    if own is not None:
+        yield own, None
+    of_all = outgoing_gate() if whole_process else None
+    if of_all is not None:
+        yield of_all, None
+
+
+def machine_gate(endpoint: EndpointConfig) -> FairGate | None:
+    """The gate of the endpoint's machine, with the limit that is set now; None: it names no machine."""
+    if not endpoint.machine:
+        return None
+    gate = _machine(endpoint.machine)
+    request = current_request()
+    snapshot = request.snapshot if request is not None else None
+    gate.limit = machine_limit(snapshot or default_snapshot(), endpoint.machine) or NO_LIMIT
+    return gate
+
+
+@cache
+def _machine(name: str) -> FairGate:
+    """One for good, whatever its limit is: its models must not meet in two gates."""
+    return FairGate(NO_LIMIT, name=f"machine {name}", one_model=True)
 
 
 def endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
@@ -100,6 +154,9 @@ class Service(Protocol):
 
     @property
     def addresses(self) -> tuple[str, ...]: ...
+
+    @property
+    def lifts_system_messages(self) -> bool: ...
 
     @property
     def backup_name(self) -> str: ...
@@ -158,26 +215,22 @@ class _Chain:
     def take_slots(self, stream: bool | None = None) -> ExitStack:
         """Choose the address, where there are several, and wait for its slots. To be closed. `stream`: as for
         `prepared`. Raises as `take_slots`, and what building the payload raises."""
-        service = self.service
-        if self._route is None:
-            return take_slots(service.endpoint, self._call.request_id)
-        self._arguments = self._built(stream)
-        built = self._arguments.built
-        self._stop = self._route.next_stop(built.prompt if built else None)
-        try:
-            return take_slots(service.endpoint, self._call.request_id, gate=self._stop)
-        except BaseException:
-            self._stop.release()
-            raise
+        endpoint, route = self.service.endpoint, self._route
+        if route is None:
+            return take_slots(endpoint, self._call.request_id)
+        own = self._own_arguments()
+        payload = self._handler(stream, None)._payload(own)
+        prompt = digest_payload(payload, own.system_prompt)
+        self._arguments = replace(own, built=BuiltPayload(payload, prompt))
+
+        def choose() -> Stop:
+            self._stop = route.next_stop(prompt)
+            return self._stop
+
+        return take_slots(endpoint, self._call.request_id, choose=choose)
 
     def _own_arguments(self) -> CallArguments:
         return self._call.of_endpoint(self.service, is_backup=self.on_backup, backup_of=self.failed_endpoint)
-
-    def _built(self, stream: bool | None) -> CallArguments:
-        """The arguments with the payload, which says where the chat has been."""
-        own = self._own_arguments()
-        payload = self._handler(stream, None)._payload(own)
-        return replace(own, built=BuiltPayload(payload, digest_payload(payload, own.system_prompt)))
 
     def _handler(self, stream: bool | None, at: Stop | None) -> LlmApiHandler:
         return self.service.create_api_handler(at) if stream is None else self.service.handler_for(stream, at)

@@ -39,8 +39,9 @@ _BEHIND = 2
 
 
 class PromptPlace(NamedTuple):
-    """Where a prompt leaves another: `message` counts from 0, tools as the first one; `character` of its text
-    is known to 256. `role` is that of the message; one that a client made up is empty: it may be a text."""
+    """Where a prompt leaves another: `message` counts from 1, tools in front of all are 0; `character` of its
+    text is known to 256. `role` is that of the message; one that a client made up is empty: it may be a
+    text."""
 
     message: int
     character: int
@@ -112,27 +113,26 @@ class PromptDigest:
         return low
 
     def chars_before(self, count: int) -> int:
-        """The characters that the first `count` digests stand for."""
-        if count >= len(self._digests):
-            return self._read_chars()
-        message, character, _ = self._place_of(count)
-        return self._places[message][1] + character
+        """The characters that the first `count` digests stand for: of a very long prompt never all."""
+        digests = len(self._digests)
+        if not digests:
+            return 0
+        place, character = self._place_of(min(count, digests - 1))
+        rest = BLOCK_CHARS if count >= digests else 0
+        return min(self.chars, self._places[place][1] + character + rest)
 
     def place_behind(self, count: int) -> PromptPlace | None:
         """What the digest behind the first `count` stands for; None: there is none."""
-        return None if count >= len(self._digests) else self._place_of(count)
+        if count >= len(self._digests):
+            return None
+        place, character = self._place_of(count)
+        role, has_tools = self._places[place][2], self._places[0][2] == "tools"
+        return PromptPlace(place + (not has_tools), character, role if role in _ROLES else "")
 
-    def _place_of(self, index: int) -> PromptPlace:
-        message = bisect_right(self._places, index, key=lambda place: place[0]) - 1
-        first, _, role = self._places[message]
-        return PromptPlace(message, (index - first) * BLOCK_CHARS, role if role in _ROLES else "")
-
-    def _read_chars(self) -> int:
-        """The characters that all digests stand for: of a very long prompt not all."""
-        if not self._digests:
-            return 0
-        message, character, _ = self._place_of(len(self._digests) - 1)
-        return min(self.chars, self._places[message][1] + character + BLOCK_CHARS)
+    def _place_of(self, index: int) -> tuple[int, int]:
+        """The message that a digest belongs to, from 0, and the first of its characters."""
+        place = bisect_right(self._places, index, key=lambda place: place[0]) - 1
+        return place, (index - self._places[place][0]) * BLOCK_CHARS
 
 
 class _Held(NamedTuple):

@@ -314,7 +314,7 @@ class TestOneChat:
         """They are the endpoint's."""
         house.server(), house.server()
         house.endpoint(modelNameToSendToAPI="m", apiKey="k", extraHeaders={"X-A": "b"})
-        for chat in range(12):
+        for chat in range(24):
             house.ask(str(chat))
         assert min(house.asked) > 0
         for server in house.servers:
@@ -443,11 +443,11 @@ class TestFailure:
         house.endpoint()
         first = house.servers[0]
         known.note_failure(first.url, clock.now)
-        for chat in range(12):
+        for chat in range(24):
             house.ask(str(chat))
-        assert house.asked == [0, 12]
+        assert house.asked == [0, 24]
         clock.now += 5
-        for chat in range(12, 24):
+        for chat in range(24, 48):
             house.ask(str(chat))
         assert house.asked[0] > 0 and not known.is_out(first.url)
 
@@ -538,12 +538,13 @@ class TestCancellation:
     @both_ways
     def test_it_reaches_the_address_that_was_asked(self, house, serve, configs, stream):
         """Which sees the close; the others are not asked."""
-        closed, arrived = [], threading.Event()
+        arrived, closed = threading.Event(), threading.Event()
 
         def holding(peer):
             peer.request()
             arrived.set()
-            closed.append(peer.closed())
+            if peer.closed():
+                closed.set()
 
         house.servers += [serve(holding), serve(holding)]
         house.endpoint()
@@ -554,7 +555,7 @@ class TestCancellation:
         cancellation_service.request_cancellation("stop")
         caller.join(PATIENCE_S)
         cancellation_service.acknowledge_cancellation("stop")
-        assert results == [""] and closed == [True]
+        assert results == [""] and closed.wait(PATIENCE_S)
         assert sum(house.asked) == 1
 
     def test_koboldcpps_abort_goes_there_too(self, house, serve, rig):
@@ -603,8 +604,8 @@ class TestEgress:
         """Is never called, and the log says so once."""
         house.server(), house.server()
         house.endpoint(house.servers[0].url, self.outside(house))
-        assert [house.ask(str(n)) for n in range(12)] == ["ok"] * 12
-        assert house.asked == [12, 0]
+        assert [house.ask(str(n)) for n in range(24)] == ["ok"] * 24
+        assert house.asked == [24, 0]
         told = [r.getMessage() for r in caplog.records if "allowRemoteBackup" in r.getMessage()]
         assert len(told) == 1 and "gpu.example" in told[0]
 
@@ -620,7 +621,7 @@ class TestEgress:
         """It is called where the guard has looked."""
         house.server(), house.server()
         house.endpoint(house.servers[0].url, self.outside(house), allowRemoteBackup=True)
-        assert [house.ask(str(n)) for n in range(12)] == ["ok"] * 12
+        assert [house.ask(str(n)) for n in range(24)] == ["ok"] * 24
         assert min(house.asked) > 0
 
     def test_behind_a_public_one(self, house, public):
@@ -633,7 +634,7 @@ class TestEgress:
         """Is called, with a warning."""
         house.server(), house.server()
         house.endpoint(REFUSED, self.outside(house, "gpu.odd"))
-        with pytest.raises(BackendError, match=r"gpu\.odd"):
+        with pytest.raises(BackendError, match="cannot connect"):
             house.ask()
         assert "not known on which host" in caplog.text
 

@@ -46,7 +46,7 @@ class TestComparison:
         """A chat that grows leaves the prompt before where that ended."""
         seen = recorded(held, FIRST, SECOND)
         assert (seen.compared, seen.shared_chars) == (True, 1005)
-        assert seen.leaves == PromptPlace(2, 0, "assistant")
+        assert seen.leaves == PromptPlace(3, 0, "assistant")
 
     def test_the_same_prompt_leaves_nowhere(self, held):
         """A call that is sent again is known whole."""
@@ -64,7 +64,7 @@ class TestComparison:
             [("system", "a" * 600 + "12:04" + "b" * 600), ("user", "Hello")],
             [("system", "a" * 600 + "12:05" + "b" * 600), ("user", "Hello")],
         )
-        assert (seen.shared_chars, seen.leaves) == (512, PromptPlace(0, 512, "system"))
+        assert (seen.shared_chars, seen.leaves) == (512, PromptPlace(1, 512, "system"))
 
     def test_what_stands_behind_a_change_is_not_shared(self, held):
         """Only beginnings count, however much is the same behind them."""
@@ -73,12 +73,12 @@ class TestComparison:
     def test_another_role_is_another_message(self, held):
         """The same words of somebody else."""
         seen = recorded(held, [CARD, ("user", "Yes")], [CARD, ("assistant", "Yes")])
-        assert (seen.shared_chars, seen.leaves) == (1000, PromptPlace(1, 0, "assistant"))
+        assert (seen.shared_chars, seen.leaves) == (1000, PromptPlace(2, 0, "assistant"))
 
     def test_one_message_is_not_two(self, held):
         """Where a message ends belongs to what is compared."""
         whole, cut = "a" * BLOCK_CHARS + "b", [("user", "a" * BLOCK_CHARS), ("user", "b")]
-        assert recorded(held, [("user", whole)], cut).leaves == PromptPlace(1, 0, "user")
+        assert recorded(held, [("user", whole)], cut).leaves == PromptPlace(2, 0, "user")
 
     def test_the_best_of_the_last_is_taken(self, held):
         """Another node's prompt in between does not hide the one before."""
@@ -92,7 +92,7 @@ class TestComparison:
     def test_a_flat_prompt_is_one_message(self, held):
         """Completions backends get one text."""
         seen = recorded(held, [("prompt", "a" * 700)], [("prompt", "a" * 700 + "b")])
-        assert (seen.shared_chars, seen.leaves) == (512, PromptPlace(0, 512, "prompt"))
+        assert (seen.shared_chars, seen.leaves) == (512, PromptPlace(1, 512, "prompt"))
 
     def test_what_was_expected_is_the_best_one_but_for_its_last_two_messages(self, held):
         """What a next turn should share at least."""
@@ -220,7 +220,7 @@ class TestLimits:
     def test_a_role_that_a_client_made_up_is_not_kept(self, held):
         """It may be a text like any other."""
         seen = recorded(held, [CARD], [CARD, ("my secret", "Hello")])
-        assert seen.leaves == PromptPlace(1, 0, "")
+        assert seen.leaves == PromptPlace(2, 0, "")
 
 
 def test_threads_may_record_at_once(held):

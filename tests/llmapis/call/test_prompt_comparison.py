@@ -67,7 +67,7 @@ def test_the_first_is_compared_with_nothing(ask):
 def test_a_turn_that_goes_on_shares_what_was_sent_before(ask, stream):
     """However the answer is asked for."""
     ask(FIRST)
-    assert facts(ask(SECOND, stream=stream)) == (True, 1011, 1005, PromptPlace(2, 0, "assistant"))
+    assert facts(ask(SECOND, stream=stream)) == (True, 1011, 1005, PromptPlace(3, 0, "assistant"))
 
 
 def test_it_is_noted_where_nobody_observes(ask):
@@ -105,7 +105,7 @@ def test_a_flat_prompt_is_compared(ask, rig):
     sent = {"api_type": "OpenAI-Compatible-Completions", "system_prompt": "s" * 600}
     ask(None, good, prompt="Hello", **sent)
     call = ask(None, good, prompt="Bye", **sent)
-    assert facts(call) == (True, 603, 600, PromptPlace(1, 0, "prompt"))
+    assert facts(call) == (True, 603, 600, PromptPlace(2, 0, "prompt"))
 
 
 def test_embeddings_are_no_prompts(serve, rig, configs, node):
