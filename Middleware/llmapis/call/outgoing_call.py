@@ -113,7 +113,8 @@ class OutgoingCall:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
         self.handle.check()
         if payload is None:
-            payload = self._handler._payload(self._call)
+            built = self._call.built
+            payload = self._handler._payload(self._call) if built is None else built.payload
         request = current_request()
         if request is not None:
             request.setup_done()
@@ -248,7 +249,8 @@ class OutgoingCall:
         if self._is_compared:
             return
         self._is_compared = True
-        settings, prompt = self._handler.settings, digest_payload(payload, self._call.system_prompt)
+        settings, built = self._handler.settings, self._call.built
+        prompt = digest_payload(payload, self._call.system_prompt) if built is None else built.prompt
         seen = held_prompts().record(settings.url, settings.model, prompt)
         if self.log.trace is not None:
             self.log.trace.call.note_prompt(prompt.chars, seen)
