@@ -230,8 +230,8 @@ def _addresses(found: Any) -> tuple[str, ...] | None:
 _URL = TEXT("", read=_address)
 ESTIMATION_LEVEL = TEXT(
     "",
-    pattern=r"(?i)^\s*(conservative|balanced|aggressive|xaggressive)\s*$",
-    allowed="conservative, balanced, aggressive, xaggressive",
+    pattern=r"(?i)^\s*(conservative|balanced|aggressive|xaggressive|measured)\s*$",
+    allowed="conservative, balanced, aggressive, xaggressive, measured",
     read=_value_or_none,
 ).lenient
 """How much of a window is used. What is no level is taken for the most careful one, with a warning."""
@@ -280,7 +280,8 @@ class EndpointConfig:
     )
     wilmer_context_estimation_level: str | None = _of_file(
         ESTIMATION_LEVEL,
-        "How freely the window is used: conservative, balanced, aggressive, xaggressive.",
+        "How freely the window is used: conservative, balanced, aggressive, xaggressive, or measured: as far "
+        "as the server's own counts allow.",
         default="conservative",
         absent=None,
     )

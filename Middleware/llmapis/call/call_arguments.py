@@ -14,6 +14,7 @@ from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.call.sent_prompt import BuiltPayload
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
+from Middleware.utilities.prompt_extraction_utils import sent_cost
 from Middleware.utilities.text_utils import estimate_tokens
 
 
@@ -65,6 +66,12 @@ class CallArguments:
         asked = self.rebuild(self, service) if is_backup and self.rebuild is not None else self
         own = _copy_conversation(asked.conversation, with_images=self.llm_takes_images)
         return replace(asked, conversation=own, backup_of=backup_of)
+
+    def clamped_tokens(self) -> int:
+        """Estimate of the prompt as the clamp counts it, so that both can be compared. Source: workflows.md
+        7.8."""
+        texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
+        return texts + sum(map(sent_cost, self.conversation or ()))
 
     def prompt_tokens(self) -> int:
         """Estimate of the prompt."""

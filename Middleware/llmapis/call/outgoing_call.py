@@ -30,6 +30,7 @@ from Middleware.llmapis.wire.http import DRAIN_S, TRIES, Answer, Post, default_t
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.held_prompts import held_prompts
 from Middleware.services.run_trace import CallTrace
+from Middleware.services.token_ratios import is_measured, model_of, token_ratios
 from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorten_text
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,23 @@ class OutgoingCall:
 
     def end(self, outcome: str) -> None:
         self.unregister()
+        self._note_tokens()
         self.log.write(outcome)
+
+    def end_stream(self, outcome: str) -> None:
+        """As `end`; what the log says of a stream comes before anything that is waked up by its end."""
+        self.log.write(outcome)
+        self._note_tokens()
+        self.unregister()
+
+    def _note_tokens(self) -> None:
+        """What the server counted, where the clamp goes by it. Pictures and tools are not estimated alike."""
+        endpoint, call = self._handler.settings.endpoint, self._call
+        tokens = (self.log.usage or {}).get("prompt_tokens")
+        if not is_measured(endpoint) or type(tokens) is not int or call.tools:
+            return
+        if not any(message.get("images") for message in call.conversation or ()):
+            token_ratios().note(model_of(endpoint), call.clamped_tokens(), tokens)
 
     def fail(self, error: Exception) -> None:
         """It ends by a failure."""
@@ -445,5 +462,4 @@ class OpenStream(Iterator[Batch]):
         log.usage, log.truncated = reader.state.usage or None, reader.truncated
         if reader.failure is not None:
             log.note_failure(reader.failure)
-        log.write(reader.finish_reason or outcome)
-        self._call.unregister()
+        self._call.end_stream(reader.finish_reason or outcome)
