@@ -206,6 +206,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "outcome": call.outcome or None,
         "finish_reason": call.finish_reason,
         "usage": None if call.usage is None else dict(call.usage),
+        "prompt_s": None if call.prompt_s is None else round(call.prompt_s, 3),
         "backup_of": call.backup_of or None,
         "error": _masked_or_none(call.error, secrets),
         "body": ref(f"{name}.body", body_text(call), secrets),

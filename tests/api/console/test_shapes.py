@@ -78,6 +78,7 @@ CALL = [
     "outcome",
     "finish_reason",
     "usage",
+    "prompt_s",
     "backup_of",
     "error",
     "body",

@@ -10,6 +10,7 @@ from Middleware.llmapis.call.call_arguments import StreamState
 from Middleware.llmapis.dialects.event_mapping import (
     arguments_object,
     durations,
+    known_count,
     new_call_id,
     text_of,
     usage_of,
@@ -113,8 +114,9 @@ def add_ending(chunk: Chunk, data: JsonObject, *, called: bool) -> None:
     if isinstance(native, str) and native and native != reason:
         chunk["native_finish_reason"] = native
     if (usage := usage_of(data.get("prompt_eval_count"), data.get("eval_count"))) is not None:
+        held = known_count("cached_tokens", data.get("prompt_eval_cached_count"))
         times = durations(data.get("prompt_eval_duration"), data.get("eval_duration"))
-        chunk["usage"] = {**usage, **times}
+        chunk["usage"] = {**usage, **held, **times}
 
 
 def openai_calls(calls: Any, first_index: int) -> list[JsonObject]:
