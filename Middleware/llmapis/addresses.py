@@ -271,7 +271,7 @@ class Stop:
         return is_gone
 
 
-class Route:
+class AddressRoute:
     """The way of one call over the addresses of its endpoint, each at most once."""
 
     def __init__(self, endpoint: EndpointConfig, asker: Asker) -> None:

@@ -116,6 +116,7 @@ def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObje
         "addresses": _addresses(ask, endpoint, calls) if endpoint else [],
         "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": ask.hub.hour.medians(one.user.name, one.name),
+        "held": ask.hub.hour.held_share(one.user.name, one.name),
         "used_by": one.users,
         "probe": ask.hub.probes.last((one.user.name, one.name)),
     }

@@ -134,6 +134,7 @@ class TestList:
                 "addresses": [],
                 "calls": [],
                 "median": {"first_s": None, "rate": None},
+                "held": None,
                 "used_by": ["Workflows/mira/Main.json"],
                 "probe": None,
             }
