@@ -25,7 +25,8 @@ class CallArguments:
     `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
     `llm_takes_images`: images go along only then. `late_text`: exactly the text that was added to the newest
     user message (`late_place` `after`: at its end, `before`: at its start; the joint is part of it), or the
-    content of a message of its own (`alone`); empty: there is no late prompt. `rebuild(call, service)`: the
+    content of a message of its own (`alone`); empty: there is no late prompt. `discussion_id`: of the chat,
+    None: it has none. `rebuild(call, service)`: the
     same call in the shape of a backup endpoint; None: as it is. Nothing in it is ever changed: each handler
     gets what `of_endpoint` gives.
     """
@@ -44,6 +45,7 @@ class CallArguments:
     llm_takes_images: bool = False
     late_text: str = ""
     late_place: str = ""
+    discussion_id: str | None = None
     rebuild: Callable[[CallArguments, Any], CallArguments] | None = field(
         default=None, repr=False, compare=False
     )
@@ -161,7 +163,7 @@ class HandlerFace(Protocol):
 
     def _get_api_endpoint_url(self) -> str: ...
 
-    def _payload(self, call: CallArguments) -> JsonObject: ...
+    def whole_payload(self, call: CallArguments) -> JsonObject: ...
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None: ...
 

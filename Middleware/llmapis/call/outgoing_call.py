@@ -96,7 +96,7 @@ class OutgoingCall:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
         self.handle.check()
         if payload is None:
-            payload = self._handler._payload(self._call)
+            payload = self._handler.whole_payload(self._call)
         request = current_request()
         if request is not None:
             request.setup_done()
