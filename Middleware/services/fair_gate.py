@@ -12,13 +12,14 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from functools import lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.shared_state.member import Footing
-from Middleware.services.shared_state.store import Places, StoreLost
+from Middleware.services.shared_state.store import Places, SharedStore, StoreLost
 from Middleware.services.shared_state.turns import Ask
 
 SETTLE_S = 0.5
@@ -28,7 +29,7 @@ PATIENCE_S = 60.0
 """Who stood behind people for so long is served like everybody."""
 
 NO_LIMIT = 1_000_000
-"""The limit of a gate that only keeps models of a machine apart."""
+"""The limit of a gate that keeps out nobody by number: it counts, or keeps models of a machine apart."""
 
 
 class _Waiter:
@@ -260,8 +261,17 @@ class FairGate:
 
     @property
     def _key(self) -> str:
-        shared = self._footing is not None and self._footing.store.shared
-        return self._name if shared else self._own
+        return self._own if self._footing is None else self._key_in(self._footing.store)
+
+    def _key_in(self, store: SharedStore) -> str:
+        return self._name if store.shared else self._own
+
+    @staticmethod
+    def count_held(gates: Sequence[FairGate]) -> list[int]:
+        """How many slots of each gate are taken, in all processes. The gates are of one process."""
+        if not gates:
+            return []
+        return gates[0]._member().holding(lambda store: [gate._key_in(store) for gate in gates])
 
 
 def _until(waiter: _Waiter, *ends: float | None) -> bool:

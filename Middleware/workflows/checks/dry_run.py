@@ -257,16 +257,20 @@ def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
     return is_secret_header(header, written.get(header.lower(), ""))
 
 
+_PROMPTS = ("systemPrompt", "prompt")
+"""Fields whose slices of the conversation stand as the node's windows do."""
+
+
 def _filled_fields(context: ExecutionContext) -> JsonObject:
     """The node's fields, variables filled; what has shown itself in the heading is left out."""
     left_out = ("type", "title", "agentName")
 
-    def fill_value(value: Any) -> Any:
+    def fill_value(name: str, value: Any) -> Any:
         if isinstance(value, list):
-            return [fill_value(item) for item in value]
-        return context.fill(value) if isinstance(value, str) else value
+            return [fill_value(name, item) for item in value]
+        return context.fill(value, steady=name in _PROMPTS) if isinstance(value, str) else value
 
-    fields = {name: fill_value(value) for name, value in context.config.items() if name not in left_out}
+    fields = {name: fill_value(name, value) for name, value in context.config.items() if name not in left_out}
     shown: JsonObject = mask_config(fields)
     return shown
 
