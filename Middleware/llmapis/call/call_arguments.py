@@ -12,6 +12,7 @@ from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
 from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.call.sent_prompt import BuiltPayload
+from Middleware.llmapis.dialects.prompt_caching import LateText, system_text
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.prompt_extraction_utils import sent_cost
@@ -54,6 +55,18 @@ class CallArguments:
     rebuild: Callable[[CallArguments, Any], CallArguments] | None = field(
         default=None, repr=False, compare=False
     )
+
+    @property
+    def late(self) -> LateText | None:
+        """The late text in the conversation; None: there is none."""
+        return LateText.of(self.conversation or [], self.late_text, self.late_place)
+
+    @property
+    def steady_name(self) -> str:
+        """What stays the same in all calls of a chat: the discussion id, else the system prompt."""
+        if self.discussion_id or self.conversation is None:
+            return self.discussion_id or self.system_prompt or ""
+        return system_text(self.conversation, self.late)
 
     def of_request(self, request_id: str | None) -> CallArguments:
         """The call as one of this request, unless it says whose it is."""

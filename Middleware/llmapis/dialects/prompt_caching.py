@@ -14,7 +14,6 @@ from typing import Any
 
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.endpoints import PROMPT_CACHE_BREAKPOINT, PROMPT_CACHE_MARKS, EndpointConfig
-from Middleware.llmapis.call.call_arguments import CallArguments
 
 _SYSTEM = ("system", "developer")
 _HOLDING_BLOCKS = frozenset(("image", "document", "tool_use", "tool_result"))
@@ -62,26 +61,25 @@ class LateText:
     start: int
 
     @classmethod
-    def of(cls, call: CallArguments) -> LateText | None:
-        """None: the call has none."""
-        if not call.late_text:
+    def of(cls, messages: Messages, text: str, place: str) -> LateText | None:
+        """In a conversation as it was assembled, from what `CallArguments` says of it. None: it has none."""
+        if not text:
             return None
-        if call.late_place == "alone":
-            return cls(call.late_text, 0)
-        said = (m["content"] for m in reversed(call.conversation or ()) if m.get("role") == "user")
-        content = next(said, "")
-        return cls(content, len(content) - len(call.late_text) if call.late_place == "after" else 0)
+        if place == "alone":
+            return cls(text, 0)
+        content = next((one["content"] for one in reversed(messages) if one.get("role") == "user"), "")
+        return cls(content, len(content) - len(text) if place == "after" else 0)
 
 
-def chat_key(user: str, call: CallArguments) -> str:
-    """32 hex digits that are the same for all calls of one chat: of the user and the discussion; without one
-    of the user and the system prompt. Never of the node: nodes whose prompts begin alike share the key."""
-    chat = call.discussion_id or call.system_prompt
-    if chat is None:
-        messages = call.conversation or []
-        systems = messages[: _count_systems(messages, LateText.of(call))]
-        chat = "\n\n".join(str(message.get("content")) for message in systems)
+def chat_key(user: str, chat: str) -> str:
+    """32 hex digits that are the same for all calls of one chat of a user. `chat`: its discussion id; without
+    one its system prompt. Never of the node: nodes whose prompts begin alike share the key."""
     return hashlib.sha256(f"{user}\0{chat}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def system_text(messages: Messages, late: LateText | None) -> str:
+    """The system messages that a conversation begins with, as one text; a late text is none of them."""
+    return "\n\n".join(str(one.get("content")) for one in messages[: _count_systems(messages, late)])
 
 
 def has_own_marks(payload: JsonObject) -> bool:

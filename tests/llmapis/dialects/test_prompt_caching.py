@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.dialects.prompt_caching import CacheMark, chat_key, has_own_marks, mark_messages
+from Middleware.llmapis.dialects.prompt_caching import CacheMark, has_own_marks, mark_messages
 
 FIVE = {"cache_control": {"type": "ephemeral"}}
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -368,8 +368,8 @@ class TestChatKey:
     def test_a_late_system_message_is_no_part_of_it(self):
         """It changes with each turn."""
         own = {"role": "system", "content": "late"}
-        steady = chat_key("mira", CallArguments([dict(S), user("C")]))
-        assert chat_key("mira", CallArguments([dict(S), own, user("C")], **late("alone"))) == steady
+        call = CallArguments([dict(S), own, user("C")], **late("alone"))
+        assert call.steady_name == CallArguments([dict(S), user("C")]).steady_name == "S"
 
     def test_backends_that_take_one_text(self, make_handler):
         """The system prompt comes apart from the prompt."""

@@ -31,7 +31,7 @@ class BaseChatCompletionsHandler(LlmApiHandler):
             attach_schema(payload, call.schema, self.settings.endpoint.api_type)
         mark = CacheMark.of(self.settings.endpoint, self.cache_marks)
         if mark is not None and not has_own_marks(payload):
-            self._set_marks(payload, mark, LateText.of(call))
+            self._set_marks(payload, mark, call.late)
         return payload
 
     def _set_marks(self, payload: JsonObject, mark: CacheMark, late: LateText | None) -> None:

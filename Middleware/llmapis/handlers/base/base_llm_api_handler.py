@@ -198,7 +198,7 @@ class LlmApiHandler(ABC):
         payload = self._payload(call)
         if name := self.settings.endpoint.cache_key_name:
             request = current_request()
-            payload.setdefault(name, chat_key(request.user if request is not None else "", call))
+            payload.setdefault(name, chat_key(request.user if request is not None else "", call.steady_name))
         return payload
 
     def _process_stream_data(self, data: str) -> Chunk | None:
