@@ -104,7 +104,7 @@ def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
     used."""
     endpoint = load_endpoint(snapshot, user, name)
     handler = _handler(snapshot, user, endpoint)
-    sent = handler._payload(_greeting(handler))
+    sent = handler.whole_payload(_greeting(handler))
     seen = Probe(
         endpoint,
         handler._get_api_endpoint_url(),
