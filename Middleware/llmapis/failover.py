@@ -224,7 +224,7 @@ class _Chain:
         if route is None:
             return take_slots(endpoint, self._call.request_id)
         own = self._own_arguments()
-        payload = self._handler(stream, None)._payload(own)
+        payload = self._handler(stream, None).whole_payload(own)
         prompt = digest_payload(payload, own.system_prompt)
         self._arguments = replace(own, built=BuiltPayload(payload, prompt))
 

@@ -114,7 +114,7 @@ class OutgoingCall:
         self.handle.check()
         if payload is None:
             built = self._call.built
-            payload = self._handler._payload(self._call) if built is None else built.payload
+            payload = self._handler.whole_payload(self._call) if built is None else built.payload
         request = current_request()
         if request is not None:
             request.setup_done()

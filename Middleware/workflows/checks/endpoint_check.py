@@ -22,6 +22,7 @@ from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.llmapis.dialects.model_lists import ends_in_openai_route
+from Middleware.llmapis.dialects.prompt_caching import CacheMark
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import BACKENDS
 
@@ -131,6 +132,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
         )
     findings += _backup_findings(snapshot, user, endpoint)
     findings += _other_face_findings(endpoint)
+    findings += _caching_findings(endpoint)
     return findings
 
 
@@ -164,6 +166,22 @@ def _other_face_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
             'Remove `/v1`, or use an OpenAI type such as "Open-AI-API"'
         )
         yield Finding(endpoint.file, "/endpoint", WARNING, message)
+
+
+def _caching_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
+    """A warning for each setting of a prompt cache that its API type cannot send. Source: prompt-reuse.md
+    5.
+    """
+    known = BACKENDS[endpoint.type].cache_marks if endpoint.type in BACKENDS else ()
+    api_type = endpoint.api_type_name
+    if endpoint.prompt_caching != "off" and CacheMark.of(endpoint, known) is None:
+        why = f'the API type "{api_type}" names no mark that its backend knows; set its `promptCacheMark` to '
+        why = why + " or ".join(known) if known else f'the backend "{endpoint.type}" has no marks'
+        message = f"has no effect, because {why}"
+        yield Finding(endpoint.file, "/promptCaching", WARNING, message)
+    if endpoint.prompt_cache_key and not endpoint.cache_key_name:
+        message = f'has no effect, because the API type "{api_type}" names no `promptCacheKeyPropertyName`'
+        yield Finding(endpoint.file, "/promptCacheKey", WARNING, message)
 
 
 def _backup_findings(
