@@ -123,9 +123,10 @@ class StreamState:
     reader's.
 
     `ended`: the end mark of this dialect was seen (`done: true`, `message_stop`); `[DONE]` is seen by the
-    reader."""
+    reader. `load_s`: how long the backend loaded the model, where it says so."""
 
     model: str | None = None
+    load_s: float | None = None
     ended: bool = False
     saw_tool_calls: bool = False
     usage: JsonObject = field(default_factory=dict)
@@ -192,6 +193,8 @@ class HandlerFace(Protocol):
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None: ...
 
     def _is_answer(self, data: JsonObject) -> bool: ...
+
+    def load_seconds(self, data: JsonObject) -> float | None: ...
 
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None: ...
 

@@ -84,6 +84,7 @@ class CallLog:
     pieces: int = 0
     outcome: str = ""
     usage: dict[str, Any] | None = None
+    load_s: float | None = None
     truncated: bool = False
     opens: bool = True
     address: str = ""
@@ -102,6 +103,7 @@ class CallLog:
                 settings.endpoint.type,
                 settings.model,
                 secrets=settings.secrets,
+                machine=settings.endpoint.machine,
                 backup_of=asked.backup_of,
                 address=log.address,
                 begun=log.started,
@@ -162,5 +164,6 @@ class CallLog:
             return
         call = self.trace.call
         call.tries, call.usage, call.truncated = self.tries, self.usage, self.truncated
+        call.load_s = self.load_s
         call.finish_reason = outcome if outcome in FINISH_REASONS else None
         self.trace.end(outcome, now)

@@ -53,7 +53,7 @@ def machine_findings(snapshot: ConfigSnapshot) -> Iterator[Finding]:
         machines = machine_names(snapshot)
     except ConfigError:
         return
-    named = set(_named_machines(snapshot)) if machines else set()
+    named = set(models_of_machines(snapshot)) if machines else set()
     for machine in machines:
         if machine not in named:
             near = validation.nearest(machine, sorted(named))
@@ -63,15 +63,21 @@ def machine_findings(snapshot: ConfigSnapshot) -> Iterator[Finding]:
             yield Finding(paths.MACHINES_FILE, pointer, WARNING, message)
 
 
-def _named_machines(snapshot: ConfigSnapshot) -> Iterator[str]:
-    for below in ["", *_folders(snapshot, "")]:
-        for name in snapshot.files(f"Endpoints/{below}"):
+def models_of_machines(snapshot: ConfigSnapshot) -> dict[str, set[str]]:
+    """Machine -> the models (`model_on_machine`) of all endpoints that name it, whoever uses them. Faulty
+    files are left out.
+    """
+    models: dict[str, set[str]] = {}
+    for folder in ["", *_folders(snapshot, "")]:
+        user = UserSettings("", endpoint_configs_sub_directory=folder.rstrip("/"))
+        for name in endpoint_names(snapshot, f"Endpoints/{folder}"):
             try:
-                machine = snapshot.read(f"Endpoints/{below}{name}.json").get("machine")
+                endpoint = load_endpoint(snapshot, user, name)
             except ConfigError:
                 continue
-            if isinstance(machine, str):
-                yield machine.strip()
+            if endpoint.machine:
+                models.setdefault(endpoint.machine, set()).add(endpoint.model_on_machine)
+    return models
 
 
 def _folders(snapshot: ConfigSnapshot, below: str) -> Iterator[str]:

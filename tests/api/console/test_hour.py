@@ -233,6 +233,22 @@ class TestCalls:
         assert hour.medians("mira", "Big") == {"first_s": 1.5, "rate": 30.0}
         assert hour.medians("mira", "Small") == {"first_s": None, "rate": None}
 
+    def test_the_model_that_was_used_before(self, hour):
+        """At the same machine, else at the same host and port, whichever endpoint and user asked."""
+        at = {"url": "http://desk:1/v1/chat/completions"}
+        note(hour, call_of(begun=1.0, sent=1.0, **at))
+        note(hour, call_of("Small", begun=2.0, sent=2.0, model="small", **at), user="jo")
+        note(hour, call_of("Unnamed", begun=3.0, sent=3.0, model="", machine="desk", **at))
+        note(hour, call_of("Vectors", begun=2.5, sent=2.5, kind="embedding", **at))
+        start = 1_760_000_000.0
+        assert [hour.model_before("desk:1", start + at_s) for at_s in (0.5, 1.5, 2.6)] == [
+            "",
+            "big-32b",
+            "small",
+        ]
+        assert hour.model_before("machine desk", start + 4.0) == "Unnamed"
+        assert hour.model_before("attic:1", start + 4.0) == ""
+
     @pytest.mark.parametrize(
         "facts",
         [

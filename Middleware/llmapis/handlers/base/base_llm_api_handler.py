@@ -219,6 +219,11 @@ class LlmApiHandler(ABC):
         """The reader for one streamed body. `content_type`: lower case, without parameters."""
         return StreamReader(self, content_type)
 
+    def load_seconds(self, data: JsonObject) -> float | None:
+        """How long the backend loaded the model for this answer, as a whole body or the last event of a
+        stream says; None: it does not."""
+        return None
+
     def read_whole(self, body: JsonObject) -> LlmText | JsonObject:
         """A whole body with reasoning split out of its text. Raises BackendError `protocol_error` for a body
         that holds no answer, and for a tool call whose arguments are no JSON object; `stream_error` for one
