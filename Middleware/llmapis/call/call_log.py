@@ -109,6 +109,8 @@ class CallLog:
                 begun=log.started,
             )
             log.trace = asked.trace.call(call)
+            if address:
+                asked.trace.node.url = address
         return log
 
     def note_failure(self, error: Exception | str) -> None:
