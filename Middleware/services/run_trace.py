@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext
 from Middleware.config.loader import outdated_files
+from Middleware.services.held_prompts import Comparison, PromptPlace
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,9 @@ class CallTrace:
     was. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
     one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`, `cleaned`: the text before and
     after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
-    texts only where the run `keeps_text`.
+    texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt; `compared`, `shared_chars`,
+    `leaves`, `expected_chars`: it beside the best of the last prompts that the same server was sent, as
+    `held_prompts.Comparison`; numbers alone, so private runs have them too.
     """
 
     kind: str
@@ -94,6 +97,16 @@ class CallTrace:
     cleaned: str | None = field(default=None, repr=False)
     thoughts: list[str] = field(default_factory=list, repr=False)
     cleaning: tuple[Any, ...] | None = field(default=None, repr=False)
+    prompt_chars: int = 0
+    shared_chars: int = 0
+    compared: bool = False
+    leaves: PromptPlace | None = None
+    expected_chars: int = 0
+
+    def note_prompt(self, chars: int, seen: Comparison) -> None:
+        """How long its prompt is, and how much of it was sent before to the same server."""
+        self.prompt_chars, self.expected_chars = chars, seen.expected_chars
+        self.compared, self.shared_chars, self.leaves = seen.compared, seen.shared_chars, seen.leaves
 
 
 @dataclass(slots=True, eq=False)

@@ -21,12 +21,14 @@ from Middleware.common.types import Batch, JsonObject, close_batches
 from Middleware.llmapis.backend_errors import told_error, told_failure
 from Middleware.llmapis.call.call_arguments import CallArguments, HandlerFace
 from Middleware.llmapis.call.call_log import CallLog, is_visible
+from Middleware.llmapis.call.sent_prompt import digest_payload
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.dialects.event_mapping import decode_json
 from Middleware.llmapis.llm_text import LlmText, join_batches
 from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.http import DRAIN_S, TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.held_prompts import held_prompts
 from Middleware.services.run_trace import CallTrace
 from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorten_text
 
@@ -58,6 +60,7 @@ class OutgoingCall:
         if request is not None:
             self.handle.reach = request.reach
         self.log = CallLog.of(handler, call)
+        self._is_compared = not handler.generates
         self._abort = self.handle.abort
         cancellation_service.register_abort_callback(self._id, self._abort)
 
@@ -210,6 +213,7 @@ class OutgoingCall:
             secrets=settings.secrets,
         )
         self._log_payload(post)
+        self._note_prompt(payload)
         trace, self.handle.tries = self.log.trace, 0
         try:
             if trace is None:
@@ -220,6 +224,17 @@ class OutgoingCall:
             self.log.tries += self.handle.tries
             if trace is not None:
                 trace.call.tries = self.log.tries
+
+    def _note_prompt(self, payload: JsonObject) -> None:
+        """How much of the prompt this server was sent before. A call is one, however often it is sent: a
+        further try would be found to share everything with the first."""
+        if self._is_compared:
+            return
+        self._is_compared = True
+        settings, prompt = self._handler.settings, digest_payload(payload, self._call.system_prompt)
+        seen = held_prompts().record(settings.url, settings.model, prompt)
+        if self.log.trace is not None:
+            self.log.trace.call.note_prompt(prompt.chars, seen)
 
     def _log_payload(self, post: Post) -> None:
         if not logger.isEnabledFor(logging.DEBUG):

@@ -12,12 +12,19 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from Middleware.services.shared_state.store import BEAT_S, Forgotten, MemoryStore, SharedStore, StoreLost
+from Middleware.services.shared_state.store import (
+    BEAT_S,
+    Forgotten,
+    MemoryStore,
+    Note,
+    SharedStore,
+    StoreLost,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +129,18 @@ class Member:
     def waiting(self, gate: str) -> int:
         """How many of all processes wait there, without those behind."""
         return self._ask_store(lambda store: store.waiting(gate))
+
+    def keep_note(self, shelf: str, note: Note) -> None:
+        """Write a note, over the one of this key. Alone, the process has the notes that it wrote alone."""
+        self._ask_store(lambda store: store.keep_note(shelf, note))
+
+    def find_note(self, shelf: str, key: str) -> str | None:
+        """The value of a note of any process."""
+        return self._ask_store(lambda store: store.find_note(shelf, key))
+
+    def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
+        """Key and value of the note of any process that has most of these marks."""
+        return self._ask_store(lambda store: store.nearest_note(shelf, marks))
 
     def tell(self, message: str) -> None:
         """Send a text to all processes."""

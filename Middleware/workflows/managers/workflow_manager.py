@@ -78,6 +78,7 @@ class WorkflowManager:
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guard_answer`."""
+        self.state.question = self.state.question or run.question
         self._tell_of(run.chain[0], answers=True)
         return self.processor(run).execute()
 
@@ -93,6 +94,7 @@ class WorkflowManager:
         self, file: WorkflowFile, question: ClientQuestion, *, categories: Mapping[str, str]
     ) -> NodeValue:
         """The value of a run that does not answer the user and calls no tool. Raises what the run raises."""
+        self.state.question = self.state.question or question
         bare = question.without_tools()
         self._tell_of(file.name, answers=False)
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)

@@ -25,9 +25,11 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_files
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
+from Middleware.services.chat_fronts import ChatFronts, ChatOwner
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.locking_service import LockingService, lock_database
 from Middleware.services.run_trace import NodeTrace, RunTrace
+from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
 from Middleware.workflows.handlers.node_types import known_type
@@ -40,6 +42,7 @@ class ProcessServices:
     """What all requests of the process share. One a process; locks by database."""
 
     keys: KeyCache = field(default_factory=KeyCache)
+    fronts: ChatFronts = field(default_factory=ChatFronts)
     locks: dict[Path, LockingService] = field(default_factory=dict)
     guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -72,6 +75,13 @@ class RequestState:
         """Names of the client's parameters that a node took."""
         self.pictures_taken = False
         """A node that takes pictures has run."""
+        self.fronts = services.fronts if request.task is None else None
+        """Where the chat's system text is remembered; None: this request is as the first of its chat, and
+        nothing is remembered of it.
+        """
+        self.question: ClientQuestion | None = None
+        """What the client asked, as its first run has it; None: no run has begun."""
+        self._parts: dict[bool, SystemParts] = {}
         self._stamps: dict[str, RequestStamps] = {}
         self._guard = threading.Lock()
 
@@ -81,6 +91,23 @@ class RequestState:
         if self.user.encrypt_using_api_key and self.request.api_key:
             return self.services.keys.derive(self.request.api_key, self.user.name)
         return None
+
+    def system_parts(self, question: ClientQuestion, *, everywhere: bool) -> SystemParts:
+        """The client's system text in two parts, decided at the first call and the same for all runs.
+
+        `question`: of the run that asks; it counts, as the first of a chat, where none was opened.
+        """
+        with self._guard:
+            if everywhere not in self._parts:
+                self._parts[everywhere] = self._decided_parts(question, everywhere)
+            return self._parts[everywhere]
+
+    def _decided_parts(self, question: ClientQuestion, everywhere: bool) -> SystemParts:
+        first = self.question
+        if self.fronts is None or first is None:
+            return first_parts((first or question).messages, everywhere=everywhere)
+        owner = ChatOwner(self.user.name, self.api_key_hash)
+        return self.fronts.parts(owner, first.discussion_id, first.messages, everywhere=everywhere)
 
     def stamps(self, discussion_id: str | None) -> RequestStamps | None:
         """The discussion's timestamps, with its store; None without a discussion."""

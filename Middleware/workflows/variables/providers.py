@@ -21,6 +21,7 @@ from Middleware.common.types import JsonObject, Message, Messages, NodeConfig
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings, means_true
+from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.utilities.datetime_utils import month_name, pretty_date, twelve_hour_time, weekday_name
 from Middleware.utilities.prompt_extraction_utils import (
     clamped_cost,
@@ -39,6 +40,7 @@ from Middleware.utilities.prompt_template_utils import (
     strip_marks,
     system_turn,
 )
+from Middleware.utilities.steady_window import SteadyWindow, newest_steady
 from Middleware.utilities.text_utils import estimation_factor
 from Middleware.workflows.models.node_keys import COMMON_KEYS, common_value, read_whole
 
@@ -64,11 +66,14 @@ class VariableSource:
     `workflow_variables`: top-level keys of the file without `nodes`, raw. Of this run, up to now:
     `agent_inputs` `{"agent1Input": ...}`, `agent_outputs` `{"agent1Output": ...}`, `thoughts`
     `{"agent1Thinking": str}`. `time_context()` gives `time_context_summary`; called only when a text names
-    it. `llm_handler`: the node's model; None = no endpoint, or not loaded yet (counts as a chat model).
+    it. `system_parts(everywhere)`: the client's system text in two parts, of all its system messages or of
+    the leading ones; None: as in the first turn of a chat. `llm_handler`: the node's model; None = no
+    endpoint, or not loaded yet (counts as a chat model).
     `node`: the node object, numbers coerced (`jinja2`, window numbers and flags are read here).
     `categories`: category name -> description in file order; only in the categorisation run, else empty.
     `has_conversation`: the client sent messages, though none with a text may be left in `messages`.
     `drop_all_system`: memory nodes: `chat_*` slices drop every system message.
+    `steady`: how slices stand that are context (`LEAST_STEADY` messages or more); None: all are exact.
     `file`, `pointer`: the workflow file below the config root, the node's JSON pointer (`/nodes/2`); for
     warnings. `now`: the clock, local time; read at most once a substitution.
     """
@@ -84,9 +89,11 @@ class VariableSource:
     has_conversation: bool = False
     discussion_id: str | None = None
     time_context: Callable[[], str] = _no_time_context
+    system_parts: Callable[[bool], SystemParts] | None = None
     llm_handler: LlmHandler | None = None
     categories: Mapping[str, str] = field(default_factory=dict)
     drop_all_system: bool = False
+    steady: SteadyWindow | None = None
     file: str = ""
     pointer: str = ""
     now: Callable[[], datetime] = datetime.now
@@ -100,6 +107,8 @@ class VariableSource:
 ROLE_TAGS = {"user": "User: ", "assistant": "Assistant: ", "system": "System: ", "tool": "Tool Result: "}
 SUMMARY_LENGTH = 200
 WINDOW_RESERVE = 512
+LEAST_STEADY = 5
+"""A slice of fewer messages is a question, not context: it is exact, whatever the node says."""
 
 
 class Conversation:
@@ -124,12 +133,19 @@ class Conversation:
 
     def min_messages_max_tokens(self, *, templated: bool) -> str:
         """At least so many messages, more while within the limit; with the clamp the minimum gives way."""
-        minimum = 1 if self._is_clamped else max(1, self._number("minMessagesInVariable"))
-        return self._slice(templated, budget=self._limit("maxEstimatedTokensInVariable"), minimum=minimum)
+        least = max(1, self._number("minMessagesInVariable"))
+        limit = self._limit("maxEstimatedTokensInVariable")
+        return self._slice(templated, budget=limit, minimum=1 if self._is_clamped else least, keep=least)
 
     def system_prompt(self, *, templated: bool) -> str:
         text = system_text(self._source.messages, everywhere=not self._chat)
         return text if self._chat else strip_marks(system_turn(text, self._template(templated)))
+
+    def system_parts(self) -> SystemParts:
+        """The system text that the client sends, bare whatever the model is. Source: prompt-reuse.md 2.1."""
+        if self._source.system_parts is not None:
+            return self._source.system_parts(not self._chat)
+        return first_parts(self._source.messages, everywhere=not self._chat)
 
     def without_system(self, *, templated: bool) -> str:
         messages = without_system(self._all_messages)
@@ -139,9 +155,18 @@ class Conversation:
         return strip_marks(text) if templated else text
 
     def _slice(
-        self, templated: bool, *, count: int | None = None, budget: float | None = None, minimum: int = 1
+        self,
+        templated: bool,
+        *,
+        count: int | None = None,
+        budget: float | None = None,
+        minimum: int = 1,
+        keep: int = 1,
     ) -> str:
-        """`count` is exact; a token `budget` never cuts an open tool exchange apart (backends.md 13.4)."""
+        """`count` is exact; a token `budget` never cuts an open tool exchange apart (backends.md 13.4).
+
+        `keep`: so many messages a slice of tokens that stands holds, where they fit.
+        """
         drop_all = templated or not self._chat or self._source.drop_all_system
         newest: Iterable[Message] = newest_first(self._source.messages, drop_all_system=drop_all)
         if budget is not None:
@@ -150,7 +175,16 @@ class Conversation:
         if self._calls is not None:
             newest = (with_tool_text(message, self._calls) for message in newest)
         cost = clamped_cost if self._is_clamped else message_cost
-        messages = newest_within(newest, count=count, budget=budget, minimum=minimum, cost=cost)
+        steady = self._source.steady
+        if steady is None or (count is not None and count < LEAST_STEADY):
+            messages = newest_within(newest, count=count, budget=budget, minimum=minimum, cost=cost)
+        else:
+            if count is not None:
+                newest = reversed(steady.newest(newest, count))
+            if budget is None:
+                messages = [*newest][::-1]
+            else:
+                messages = newest_steady(newest, budget=budget, minimum=minimum, cost=cost, keep=keep)
         return self._templated_text(messages) if templated else self._chat_text(messages)
 
     def _chat_text(self, messages: Messages) -> str:
@@ -418,6 +452,25 @@ def chat_system_prompt(view: View) -> str:
 )
 def templated_system_prompt(view: View) -> str:
     return view.conversation.system_prompt(templated=True)
+
+
+@variable(
+    "chat_system_prompt_steady",
+    Layer.CONVERSATION,
+    "The paragraphs of the client's system prompt that were there when the chat began; for `systemPrompt`.",
+)
+def chat_system_prompt_steady(view: View) -> str:
+    return view.conversation.system_parts().steady
+
+
+@variable(
+    "chat_system_prompt_changed",
+    Layer.CONVERSATION,
+    "The paragraphs of the client's system prompt that came later (lorebook entries, the cards of a group); "
+    "for `latePrompt`.",
+)
+def chat_system_prompt_changed(view: View) -> str:
+    return view.conversation.system_parts().changed
 
 
 LAST = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20}

@@ -31,6 +31,10 @@ class InMemory:
     def silence(self, owner):
         self.tables.beats[owner] = float("-inf")
 
+    def age_notes(self):
+        notes = self.tables.notes
+        notes.update({place: (note, float("-inf")) for place, (note, _) in notes.items()})
+
 
 class InFile:
     def __init__(self, folder):
@@ -44,6 +48,10 @@ class InFile:
     def silence(self, owner):
         with closing(sqlite3.connect(self.file)) as connection, connection:
             connection.execute("UPDATE Members SET Beat = -1e9 WHERE Owner = ?", (owner,))
+
+    def age_notes(self):
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            connection.execute("UPDATE Notes SET Written = -1e9")
 
     def close(self):
         for store in self.stores:
@@ -66,6 +74,10 @@ class InRedis:
             if member.decode().startswith(f"{owner}."):  # and how often it has joined
                 self.client.zadd("headrace:members", {member: 0})
 
+    def age_notes(self):
+        for place in self.client.zrange("headrace:notes:written", 0, -1):
+            self.client.zadd("headrace:notes:written", {place: 0})
+
     def close(self):
         self.client.close()
         for store in self.stores:
@@ -74,7 +86,9 @@ class InRedis:
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 def shared(request, tmp_path):
-    """`shared.store(owner)`: one process's view; `shared.silence(owner)`: it has not beaten for a long time."""
+    """`shared.store(owner)`: one process's view; `shared.silence(owner)`: it has not beaten for a long time;
+    `shared.age_notes()`: nobody has written a note for a long time.
+    """
     if request.param == "memory":
         yield InMemory()
         return

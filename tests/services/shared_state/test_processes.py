@@ -10,6 +10,7 @@ import pytest
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.services.cancellation_service import CancellationService
+from Middleware.services.chat_fronts import ChatFronts, ChatOwner
 from Middleware.services.fair_gate import FairGate
 from Middleware.services.idempotency_service import IdempotencyService
 from Middleware.services.locking_service import LockingService
@@ -113,6 +114,39 @@ class TestKeys:
         one.keys.admit("k", "first")
         one.keys.release("k", "first")
         assert two.keys.admit("k", "second") is None
+
+
+def card_and(*lore):
+    return {"role": "system", "content": "\n\n".join(["Card.", *lore])}
+
+
+class TestChats:
+    """prompt-reuse.md 2.1: which paragraphs of its system text a chat began with."""
+
+    @pytest.mark.parametrize("chat_id", ["d", None], ids=["id", "messages"])
+    def test_a_chat_goes_on_in_another_process(self, processes, chat_id):
+        """With what it began with."""
+        one, two = (ChatFronts(lambda process=process: process.member) for process in processes)
+        talk = [{"role": "user", "content": f"word {number}"} for number in range(3)]
+        parts = [
+            fronts.parts(ChatOwner("ana"), chat_id, [card_and(*lore), *talk[:end]], everywhere=False)
+            for fronts, lore, end in ((one, (), 1), (two, ["Lore."], 2), (one, ["Lore."], 3))
+        ]
+        assert parts == [("Card.", ""), ("Card.", "Lore."), ("Card.", "Lore.")]
+
+    def test_alone_it_begins_again(self, processes):
+        """Without the others it knows what it saw itself since."""
+        process = processes[0]
+        fronts = ChatFronts(lambda: process.member)
+
+        def ask(*lore):
+            messages = [card_and(*lore), {"role": "user", "content": "A"}]
+            return fronts.parts(ChatOwner("ana"), "d", messages, everywhere=False)
+
+        ask()
+        process.member.lose(process.member.footing(FairGate(1)), StoreLost("away"))
+        assert ask("Lore.") == ("Card.\n\nLore.", "")
+        assert ask("Lore.", "More.") == ("Card.\n\nLore.", "More.")
 
 
 class TestGates:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from Middleware.services.shared_state.store import Forgotten, Places
+from Middleware.services.shared_state.store import MOST_NOTES, Forgotten, Note, Places
 from tests.patience import PATIENCE_S
 
 
@@ -138,6 +138,66 @@ class TestGates:
         one.turns("g", 1, Places(wait=["c"]))
         assert one.turns("g", 1, Places(leave=["a"])) == ["b"]
         assert one.turns("g", 1, Places(leave=["b"])) == ["title"]
+
+
+class TestNotes:
+    def test_a_note_is_found_by_its_key(self, one, two):
+        """On its shelf, by all; a later one takes its place."""
+        one.keep_note("s", Note("k", "first", ("a",)))
+        assert (one.find_note("s", "k"), two.find_note("s", "k")) == ("first", "first")
+        two.keep_note("s", Note("k", "second"))
+        assert one.find_note("s", "k") == "second"
+        assert one.find_note("other", "k") is one.find_note("s", "other") is None
+
+    @pytest.mark.parametrize("text", ["", "a b\nc\x00d", "é\U0001f600", "'; --"], ids=repr)
+    def test_any_text(self, one, two, text):
+        """As key and as value."""
+        one.keep_note("s", Note(text, text, ("a",)))
+        assert two.find_note("s", text) == text
+        assert two.nearest_note("s", ["a"]) == (text, text)
+
+    def test_the_nearest_has_most_marks(self, one, two):
+        """Of several, the one that was written last; none without one of them."""
+        one.keep_note("s", Note("k1", "v1", ("a", "b", "c")))
+        two.keep_note("s", Note("k2", "v2", ("c", "d")))
+        assert one.nearest_note("s", ["a", "b", "d"]) == ("k1", "v1")
+        assert one.nearest_note("s", ["c", "x"]) == ("k2", "v2")
+        one.keep_note("s", Note("k1", "v3", ("a", "b", "c")))
+        assert two.nearest_note("s", ["c", "x"]) == ("k1", "v3")
+        assert two.nearest_note("s", ["x"]) is two.nearest_note("s", []) is None
+        assert two.nearest_note("other", ["a"]) is None
+
+    def test_old_marks_are_gone(self, one):
+        """With the note that had them."""
+        one.keep_note("s", Note("k", "v1", ("a",)))
+        one.keep_note("s", Note("k", "v2", ("b",)))
+        assert one.nearest_note("s", ["a"]) is None
+        assert one.nearest_note("s", ["b"]) == ("k", "v2")
+
+    def test_so_many_are_kept(self, one):
+        """Over all shelves; the one that was written longest ago goes, with its marks."""
+        for number in range(MOST_NOTES):
+            one.keep_note(f"s{number % 2}", Note(f"k{number}", "v", (f"m{number}",)))
+        one.keep_note("s0", Note("k0", "again", ("m0",)))
+        one.keep_note("s0", Note("new", "v"))
+        assert one.find_note("s0", "k0") == "again"
+        assert one.find_note("s1", "k1") is one.nearest_note("s1", ["m1"]) is None
+        assert one.find_note("s0", "k2") == "v"
+
+    def test_an_old_one_is_not_found(self, shared, one, two):
+        """Nobody wrote it for an hour."""
+        one.keep_note("s", Note("old", "v", ("a",)))
+        shared.age_notes()
+        one.keep_note("s", Note("young", "v", ("b",)))
+        assert two.find_note("s", "old") is two.nearest_note("s", ["a"]) is None
+        assert two.find_note("s", "young") == "v"
+
+    def test_it_outlives_its_process(self, shared, one, two):
+        """It is nobody's."""
+        one.keep_note("s", Note("k", "v", ("a",)))
+        shared.silence("one")
+        two.beat()
+        assert two.find_note("s", "k") == "v"
 
 
 class TestMessages:

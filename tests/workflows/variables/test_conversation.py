@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.text_utils import estimate_message_tokens
 from Middleware.workflows.variables.providers import VARIABLES, Layer, tool_call_labels, with_tool_text
 from Middleware.workflows.variables.workflow_variable_manager import fill
@@ -142,6 +143,37 @@ class TestForms:
         model = make_model(chat=chat_model)
         source = make_source(messages=[], has_conversation=True, node=node, llm_handler=model)
         assert fill(text, source) == "<>"
+
+
+class TestTheFrontOfAChat:
+    """prompt-reuse.md 2.1. Which paragraphs are steady is decided for the whole request, not here."""
+
+    @pytest.mark.parametrize("jinja", [False, True], ids=["format", "jinja"])
+    @pytest.mark.parametrize("chat_model", [True, False], ids=["chat", "flat"])
+    def test_both_parts(self, jinja, chat_model, make_source, make_model):
+        """Bare for every model; one of completions gets what all system messages say."""
+        asked = []
+
+        def parts(everywhere):
+            asked.append(everywhere)
+            return SystemParts("Card {x}.", "Lore.")
+
+        names = ["chat_system_prompt_steady", "chat_system_prompt_changed"]
+        text = "|".join(f"{{{{ {name} }}}}" if jinja else f"{{{name}}}" for name in names)
+        source = make_source(
+            node={"jinja2": jinja},
+            llm_handler=make_model(chat=chat_model),
+            user_template={"promptTemplateSystemPrefix": "<s>"},
+            system_parts=parts,
+        )
+        assert fill(text, source) == "Card {x}.|Lore."
+        assert set(asked) == {not chat_model}
+
+    @pytest.mark.parametrize(("chat_model", "text"), [(True, "S0"), (False, "S0\n\nS1")])
+    def test_a_first_turn(self, chat_model, text, make_source, make_model):
+        """Where nobody decides it, all is steady."""
+        source = make_source(llm_handler=make_model(chat=chat_model))
+        assert fill("{chat_system_prompt_steady}|{chat_system_prompt_changed}", source) == f"{text}|"
 
 
 TEN = "x " * 10  # 14 tokens

@@ -1,0 +1,116 @@
+"""Which paragraphs of its system text each chat began with, from one request to the next.
+
+Kept are digests only, made with the owner's name, so that no text can be read or compared between owners:
+1,000 chats, each for an hour since its last prompt, in the shared state where there is one, else in the
+memory of the process. What follows from them is decided in `steady_paragraphs.py`. Source: spec
+prompt-reuse.md 2.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from Middleware.common.types import Message, Messages
+from Middleware.services.shared_state.member import Member, this_process
+from Middleware.services.shared_state.store import Note
+from Middleware.services.steady_paragraphs import (
+    ChatFront,
+    SentLate,
+    SystemParts,
+    next_front,
+    parts_of,
+    system_paragraphs,
+)
+
+NEWEST = 8
+"""So many messages of a chat's last prompt tell it from other chats."""
+SEARCHED = 64
+"""Among so many of a new prompt they are looked for: tools may have added more than a few since."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOwner:
+    """Whose chats they are. `key_hash`: of the client's API key, None without one."""
+
+    user: str
+    key_hash: str | None = None
+
+
+class ChatFronts:
+    """Safe from any thread. `member`: through which other processes know of the chats, too."""
+
+    def __init__(self, member: Callable[[], Member] = this_process) -> None:
+        self._member = member
+
+    def parts(
+        self, owner: ChatOwner, discussion_id: str | None, messages: Messages, *, everywhere: bool
+    ) -> SystemParts:
+        """The two parts of a prompt's system text, which is the newest of its chat from now on.
+
+        `everywhere`: all system messages count, else only those at the front. Asked once a request.
+        """
+        digests = _Digests(owner)
+        shelf = f"front {'all' if everywhere else 'leading'} {digests.of(b'owner', '')}"
+        newest = list(_newest(messages, digests))
+        key, before = self._find(shelf, discussion_id and digests.of(b"id", discussion_id), newest)
+        paragraphs = {
+            digests.of(b"paragraph", text): text
+            for text in system_paragraphs(messages, everywhere=everywhere)
+        }
+        characters = sum(len(message["content"]) for message in messages)
+        front = next_front(before, paragraphs, characters)
+        marks = tuple(dict.fromkeys(newest[:NEWEST]))
+        self._member().keep_note(shelf, Note(key, _pack(front, marks), marks))
+        return parts_of(front, paragraphs)
+
+    def _find(self, shelf: str, key: str | None, newest: list[str]) -> tuple[str, ChatFront | None]:
+        """The chat of a prompt, and how it stood; None: it begins, or none of its messages is left."""
+        if key:
+            value = self._member().find_note(shelf, key)
+            if value is None:
+                return key, None
+            front, marks = _unpack(value)
+            return key, None if marks.isdisjoint(newest) else front
+        found = self._member().nearest_note(shelf, list(dict.fromkeys(newest)))
+        return (uuid.uuid4().hex, None) if found is None else (found[0], _unpack(found[1])[0])
+
+
+class _Digests:
+    """Digests of one owner: 16 hex digits."""
+
+    def __init__(self, owner: ChatOwner) -> None:
+        name = json.dumps([owner.user, owner.key_hash])
+        self._key = hashlib.sha256(name.encode()).digest()
+
+    def of(self, kind: bytes, text: str) -> str:
+        """`kind`: of what; equal texts of two kinds have different digests."""
+        data = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, digest_size=8, key=self._key, person=kind).hexdigest()
+
+
+def _newest(messages: Messages, digests: _Digests) -> Iterator[str]:
+    """Digests of the newest messages that say something, the newest first. System text tells no chat from
+    another one with the same character.
+    """
+    said = (message for message in reversed(messages) if _says_something(message))
+    for _, message in zip(range(SEARCHED), said, strict=False):
+        yield digests.of(b"message", f"{message['role']}\0{message['content']}")
+
+
+def _says_something(message: Message) -> bool:
+    return message["role"] != "system" and bool(message["content"].strip())
+
+
+def _pack(front: ChatFront, newest: Iterable[str]) -> str:
+    return json.dumps([list(front.steady), front.late, list(newest)])
+
+
+def _unpack(value: str) -> tuple[ChatFront, frozenset[str]]:
+    """The front, and the digests of its newest messages."""
+    steady, late, newest = json.loads(value)
+    front = ChatFront(tuple(steady), {digest: SentLate(*sent) for digest, sent in late.items()})
+    return front, frozenset(newest)
