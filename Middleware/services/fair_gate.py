@@ -12,13 +12,14 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.shared_state.member import Footing
-from Middleware.services.shared_state.store import Places, StoreLost
+from Middleware.services.shared_state.store import Places, SharedStore, StoreLost
 from Middleware.services.shared_state.turns import Ask
 
 SETTLE_S = 0.5
@@ -28,7 +29,7 @@ PATIENCE_S = 60.0
 """Who stood behind people for so long is served like everybody."""
 
 NO_LIMIT = 1_000_000
-"""The limit of a gate that only keeps models of a machine apart."""
+"""The limit of a gate that keeps out nobody by number: it counts, or keeps models of a machine apart."""
 
 
 class _Waiter:
@@ -87,11 +88,13 @@ class FairGate:
         request_id: str = "",
         behind: bool = False,
         ask: Ask | None = None,
+        learn: Callable[[], Ask | None] | None = None,
     ) -> bool:
         """Take a slot; False when none came free within `timeout` seconds (None: wait for ever).
 
-        `ask`: the model of a machine that it is for; None: not known. Raises ServerBusy when the queue is
-        full, RequestCancelled when `request_id` is cancelled while it waits.
+        `ask`: the model of a machine that it is for; None: not known. `learn`: finds it out when there is no
+        slot at once. Raises ServerBusy when the queue is full, RequestCancelled when `request_id` is
+        cancelled while it waits, and what `learn` raises.
         """
         waiter = _Waiter(behind)
         with self._lock:
@@ -104,7 +107,27 @@ class FairGate:
                 self._leave(ticket)
                 return False
             self._check_room(ticket, behind)
+        if learn is not None:
+            self._learn(ticket, learn)
         return self._wait(ticket, waiter, timeout, request_id)
+
+    def _learn(self, ticket: str, learn: Callable[[], Ask | None]) -> None:
+        """Find out what a waiter asks for. It keeps its place; when that fails it leaves."""
+        try:
+            ask = learn()
+        except BaseException:
+            with self._lock:
+                left = self._leave(ticket)
+            if not left:  # its turn has come meanwhile
+                self.release()
+            raise
+        if ask is None:
+            return
+        with self._lock:
+            waiter = self._waiters.get(ticket)
+            if waiter is not None:
+                self._asks[ticket] = ask
+                self._tell(Places() if waiter.behind else Places(wait=[ticket]))
 
     def take_spare(self, ask: Ask | None = None) -> bool:
         """Take a slot for work that can be left out: never waits, and gets none while anybody waits here, in
@@ -260,8 +283,17 @@ class FairGate:
 
     @property
     def _key(self) -> str:
-        shared = self._footing is not None and self._footing.store.shared
-        return self._name if shared else self._own
+        return self._own if self._footing is None else self._key_in(self._footing.store)
+
+    def _key_in(self, store: SharedStore) -> str:
+        return self._name if store.shared else self._own
+
+    @staticmethod
+    def count_held(gates: Sequence[FairGate]) -> list[int]:
+        """How many slots of each gate are taken, in all processes. The gates are of one process."""
+        if not gates:
+            return []
+        return gates[0]._member().holding(lambda store: [gate._key_in(store) for gate in gates])
 
 
 def _until(waiter: _Waiter, *ends: float | None) -> bool:

@@ -295,6 +295,18 @@ return mine
 
 WAITING = _HEAD + "bury() return redis.call('ZCARD', P .. 'wait:' .. ARGV[4])"
 
+HOLDING = (
+    _HEAD
+    + """
+bury()
+local counts = {}
+for _, gate in ipairs(cjson.decode(ARGV[4])) do
+  counts[#counts + 1] = redis.call('SCARD', P .. 'hold:' .. gate)
+end
+return counts
+"""
+)
+
 TELL = _HEAD + "tell(ARGV[4]) return 1"
 
 _NOTES = (
@@ -380,6 +392,7 @@ SCRIPTS = {
     "REMOVE": REMOVE,
     "TURNS": TURNS,
     "WAITING": WAITING,
+    "HOLDING": HOLDING,
     "TELL": TELL,
     "KEEP_NOTE": KEEP_NOTE,
     "FIND_NOTE": FIND_NOTE,
@@ -452,6 +465,9 @@ class RedisStore:
 
     def waiting(self, gate: str) -> int:
         return int(self._run("WAITING", gate))
+
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        return [int(count) for count in self._run("HOLDING", json.dumps(list(gates)))]
 
     def keep_note(self, shelf: str, note: Note) -> None:
         marks = json.dumps(list(note.marks))

@@ -189,6 +189,18 @@ class SqliteStore:
             ).fetchone()
         return int(count[0])
 
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        with self._transaction("DEFERRED") as sql:
+            counts = [
+                sql.execute(
+                    "SELECT COUNT(*) FROM Places JOIN Members USING (Owner)"
+                    " WHERE Gate = ? AND State = 'holds' AND Beat >= ?",
+                    (gate, self._clock() - LEASE_S),
+                ).fetchone()
+                for gate in gates
+            ]
+        return [int(count[0]) for count in counts]
+
     def keep_note(self, shelf: str, note: Note) -> None:
         with self._transaction() as sql:
             _remove_notes(sql, "Shelf = ? AND Key = ?", (shelf, note.key))

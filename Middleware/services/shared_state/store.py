@@ -118,6 +118,9 @@ class SharedStore(Protocol):
         """How many tickets of all living processes wait, without those behind."""
         ...
 
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        """How many tickets of all living processes are inside each of these gates."""
+
     def keep_note(self, shelf: str, note: Note) -> None:
         """Write a note, over the one of this key on this shelf."""
         ...
@@ -289,6 +292,12 @@ class MemoryStore:
         with self._lock:
             there = self._tables.gates.get(gate)
             return len(there.waiting) if there else 0
+
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        with self._lock:
+            self._bury()
+            there = [self._tables.gates.get(gate) for gate in gates]
+            return [len(gate.holding) if gate else 0 for gate in there]
 
     def keep_note(self, shelf: str, note: Note) -> None:
         with self._lock:
