@@ -197,10 +197,8 @@ class LlmApiService:
         connect_s, read_s = timeouts(endpoint, self.user, READ_TIMEOUT_S)
         return HandlerSettings(
             endpoint=endpoint,
-            url=endpoint.url,
             api_key=endpoint.api_key,
             samplers=self._samplers,
-            model=endpoint.model,
             headers=endpoint.extra_headers,
             stream=stream,
             max_tokens=self.max_tokens,

@@ -54,9 +54,11 @@ class OutgoingCall:
         request = current_request()
         self._handler, self._call = handler, call
         self._id = call.request_id or (request.request_id if request is not None else "")
-        self.handle = AbortHandle(pinned=settings.pinned, on_abort=partial(_tell_backend, handler))
-        if request is not None:
-            self.handle.reach = request.reach
+        self.handle = AbortHandle(
+            pinned=settings.pinned,
+            on_abort=partial(_tell_backend, handler),
+            reach=None if request is None else request.reach,
+        )
         self.log = CallLog.of(handler, call)
         self._abort = self.handle.abort
         cancellation_service.register_abort_callback(self._id, self._abort)

@@ -1,8 +1,8 @@
 """From one node's texts and the conversation to what a backend is sent: messages, or a flat prompt. Pure.
 
 Windows, merging, inserted turns, image limits, the clamp, templates, the generation prompt. Messages are
-handed on, never changed or copied; what the log should say is collected in `Prompt.warnings` and
-`Prompt.dropped`. Source: spec nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8.
+handed on, never changed or copied; what the log should say is collected in the `Clamp`. Source: spec nodes.md
+3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.config.endpoints import EndpointConfig, InjectedTexts
 from Middleware.config.users import means_true
 from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
     answered_length,
@@ -73,62 +74,36 @@ class Parts:
         return "\n\n".join(filter(None, (self.system, self.demand)))
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTarget:
-    """Who is sent to: the endpoint, its template (flat), whether it takes messages."""
+def assemble(parts: Parts, model: LlmHandler, call: CallArguments) -> tuple[CallArguments, Clamp]:
+    """`call` with the prompt that `model` is sent for `parts`, and the clamp that it was cut to.
 
-    endpoint: EndpointConfig
-    takes_messages: bool
-    template: Mapping[str, str] = field(default_factory=dict)
+    Chat: `conversation`. Flat: the two texts, and a conversation only if images go along. Never raises on any
+    conversation.
+    """
+    clamp = Clamp.of(parts, model.llm.endpoint)
+    if model.takes_message_collection:
+        return replace(call, conversation=_chat(parts, clamp), system_prompt=None, prompt=None), clamp
+    images = gathered_images(parts)
+    pictures = [{"role": "user", "content": "", "images": images}] if images else None
+    system, text = _flat(parts, model, clamp)
+    return replace(call, conversation=pictures, system_prompt=system, prompt=text), clamp
 
 
 @dataclass(slots=True)
-class Prompt:
-    """What is sent. Chat: `conversation`. Flat: the two texts, and a conversation only if images go along.
-
-    `costly_tools`: a sentence for the log when the tools fill the window; true of each message of such a
-    client, so whoever logs it does so now and then.
-    """
-
-    conversation: Messages | None = None
-    system_prompt: str | None = None
-    prompt: str | None = None
-    warnings: list[str] = field(default_factory=list)
-    costly_tools: str = ""
-    dropped: int = 0
-
-    def put_into(self, call: CallArguments) -> CallArguments:
-        """A call that asks this."""
-        return replace(
-            call, conversation=self.conversation, system_prompt=self.system_prompt, prompt=self.prompt
-        )
-
-    def tokens(self) -> int:
-        """Estimate of the prompt."""
-        texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
-        return texts + sum(estimate_tokens(message["content"]) for message in self.conversation or ())
-
-
-def assemble(parts: Parts, target: PromptTarget) -> Prompt:
-    """What `target` is sent for `parts`. Never raises on any conversation."""
-    clamp = Clamp.of(parts, target.endpoint)
-    if target.takes_messages:
-        return _chat(parts, clamp)
-    return _flat(parts, target, clamp)
-
-
-@dataclass(frozen=True, slots=True)
 class Clamp:
-    """The context-window clamp of one call.
+    """The context-window clamp of one call, and what the log should say of it.
 
-    `budget` None: nothing is dropped. `factor`: 1.0 while it is off.
+    `budget` None: nothing is dropped. `factor`: 1.0 while it is off. `dropped`: messages that did not fit.
+    `costly_tools`: a sentence when the tools fill the window; true of each message of such a client, so
+    whoever logs it does so now and then.
     """
 
     on: bool = False
     budget: int | None = None
     factor: float = 1.0
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
     costly_tools: str = ""
+    dropped: int = 0
 
     @classmethod
     def of(cls, parts: Parts, endpoint: EndpointConfig) -> Clamp:
@@ -155,9 +130,28 @@ class Clamp:
         """What a message's content counts in a limit of the node."""
         return clamped_cost if self.on else message_cost
 
-    def prompt(self) -> Prompt:
-        """An empty prompt that knows what the log should say of this clamp."""
-        return Prompt(warnings=list(self.warnings), costly_tools=self.costly_tools)
+    def fit(self, messages: Messages, keep: int) -> Messages:
+        """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
+        if self.budget is None or not messages:
+            return messages
+        keep = max(1, keep)
+        kept = newest_within(reversed(messages), budget=self.budget, minimum=keep, cost=_sent_cost)
+        self.dropped += len(messages) - len(kept)
+        if self.budget <= 0:
+            self.warnings.append(f"the context window leaves a budget of {self.budget} tokens for messages")
+        elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > self.budget:
+            what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
+            self.warnings.append(
+                f"{what} takes {tokens} tokens, over the budget of {self.budget}; it is sent whole"
+            )
+        return kept
+
+    def warn_of_length(self, text: str) -> None:
+        """An authored prompt is never cut: the log says that it is too long."""
+        if self.budget is not None and (tokens := estimate_tokens(text)) > self.budget:
+            self.warnings.append(
+                f"the prompt ({tokens} tokens) is over the budget of {self.budget} tokens; it is sent whole"
+            )
 
 
 def _tool_tokens(parts: Parts) -> int:
@@ -174,13 +168,13 @@ def _costly_tools(count: int, tokens: int, window: int) -> str:
     )
 
 
-def level_factor(level: Any) -> tuple[float, tuple[str, ...]]:
+def level_factor(level: Any) -> tuple[float, list[str]]:
     """Budget factor of an endpoint's `wilmerContextEstimationLevel`, and what to warn of."""
     factor = estimation_factor(level)
     if factor is None:
         known = ", ".join(ESTIMATION_FACTORS)
-        return 1.0, (f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}",)
-    return factor, ()
+        return 1.0, [f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}"]
+    return factor, []
 
 
 def window_size(node: NodeConfig) -> int:
@@ -221,23 +215,6 @@ def _sent_cost(message: Message) -> int:
     return clamped_cost(message) + MESSAGE_OVERHEAD
 
 
-def _clamp_messages(messages: Messages, clamp: Clamp, prompt: Prompt, keep: int) -> Messages:
-    """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
-    if clamp.budget is None or not messages:
-        return messages
-    keep = max(1, keep)
-    kept = newest_within(reversed(messages), budget=clamp.budget, minimum=keep, cost=_sent_cost)
-    prompt.dropped += len(messages) - len(kept)
-    if clamp.budget <= 0:
-        prompt.warnings.append(f"the context window leaves a budget of {clamp.budget} tokens for messages")
-    elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > clamp.budget:
-        what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
-        prompt.warnings.append(
-            f"{what} takes {tokens} tokens, over the budget of {clamp.budget}; it is sent whole"
-        )
-    return kept
-
-
 def _without_orphaned_results(messages: Messages) -> Messages:
     """Tool results at the front have lost the call that they answer; backends refuse them. System messages
     before, between and after them stay.
@@ -252,25 +229,21 @@ def _without_orphaned_results(messages: Messages) -> Messages:
 # --- chat ---
 
 
-def _chat(parts: Parts, clamp: Clamp) -> Prompt:
-    prompt = clamp.prompt()
+def _chat(parts: Parts, clamp: Clamp) -> Messages:
     system = [{"role": "system", "content": text}] if (text := parts.system_text) else []
     if parts.authored is not None:
-        _warn_of_length(parts.authored, clamp, prompt)
+        clamp.warn_of_length(parts.authored)
         turn: Message = {"role": "user", "content": parts.authored}
         if images := gathered_images(parts):
             turn["images"] = images
-        prompt.conversation = [*system, turn, *parts.exchange]
-        return prompt
+        return [*system, turn, *parts.exchange]
     window = _conversation_window(parts, clamp)
     if parts.takes_images and parts.max_images > 0:
         window = _with_newest_images(window, parts.max_images)
-    messages = _cut_turns(system, window, parts, clamp, prompt)
-    prompt.conversation = _with_a_user_turn(messages, parts.messages)
-    return prompt
+    return _with_a_user_turn(_cut_turns(system, window, parts, clamp), parts.messages)
 
 
-def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, prompt: Prompt) -> Messages:
+def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp) -> Messages:
     """The window in the shape that the node wants, cut to the clamp; an open tool exchange stays whole."""
     start = len(window) - exchange_length(reversed(window))
     exchange = shaped_turns(window[start:], parts.node)
@@ -279,16 +252,9 @@ def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, p
         return [*older, *exchange]
     front = leading_system_count(older)
     turns = [*older[front:], *exchange]
-    kept = _clamp_messages(turns, clamp, prompt, len(exchange) or answered_length(turns))
+    kept = clamp.fit(turns, len(exchange) or answered_length(turns))
     start = len(kept) - len(exchange)
     return [*older[:front], *_without_orphaned_results(kept[:start]), *kept[start:]]
-
-
-def _warn_of_length(text: str, clamp: Clamp, prompt: Prompt) -> None:
-    if clamp.budget is not None and (tokens := estimate_tokens(text)) > clamp.budget:
-        prompt.warnings.append(
-            f"the prompt ({tokens} tokens) is over the budget of {clamp.budget} tokens; it is sent whole"
-        )
 
 
 def gathered_images(parts: Parts) -> list[str]:
@@ -371,30 +337,27 @@ def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
 # --- flat ---
 
 
-def _flat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
-    prompt = clamp.prompt()
-    strict = target.endpoint.strict_prompt_template
-    injected = target.endpoint.injected_texts if strict else InjectedTexts()
-    template = target.template
+def _flat(parts: Parts, model: LlmHandler, clamp: Clamp) -> tuple[str, str]:
+    """`(system prompt, prompt)`."""
+    endpoint, template = model.llm.endpoint, model.prompt_template
+    strict = endpoint.strict_prompt_template
+    injected = endpoint.injected_texts if strict else InjectedTexts()
     if parts.authored is None:
         turns = parts.messages if _ceiling(parts) is None else _capped_window(parts, clamp)
-        turns = without_system(_clamp_messages(turns, clamp, prompt, answered_length(turns)))
+        turns = without_system(clamp.fit(turns, answered_length(turns)))
         turns = turns[-max(window_size(parts.node) + 1, exchange_length(reversed(turns))) :]
         text = _render_turns(turns, template, injected.prompt if strict else None)
     else:
-        _warn_of_length(parts.authored, clamp, prompt)
+        clamp.warn_of_length(parts.authored)
         text = injected.prompt + parts.authored
     if parts.node.get("addUserTurnTemplate"):
         text = templates.user_turn(text, template)
     if parts.node.get("addOpenEndedAssistantTurnTemplate"):
         text = templates.affixes(template, "assistant")[0] + text
-    if parts.wants_generation_prompt and target.endpoint.add_generation_prompt:
+    if parts.wants_generation_prompt and endpoint.add_generation_prompt:
         text += templates.open_assistant_turn(template)
     system = templates.system_turn(injected.system + parts.system_text, template, strict=strict)
-    prompt.system_prompt, prompt.prompt = templates.strip_marks(system), templates.strip_marks(text)
-    if images := gathered_images(parts):
-        prompt.conversation = [{"role": "user", "content": "", "images": images}]
-    return prompt
+    return templates.strip_marks(system), templates.strip_marks(text)
 
 
 def _render_turns(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:

@@ -111,7 +111,8 @@ class LlmCall:
 
     `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
-    None = the context's. `stream`: None = as the context says. `bare`: no template goes around the texts.
+    None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
+    template goes around the texts.
     """
 
     messages: Messages | None = None
@@ -119,7 +120,7 @@ class LlmCall:
     prompt: str | None = None
     llm_takes_images: bool = False
     max_images: int = 0
-    stream: bool | None = None
+    stream: bool = True
     must_show: str = ""
     bare: bool = False
 
@@ -131,9 +132,10 @@ class ExecutionContext(ABC):
     `question`: what the client asked. `config`: the node object; overrides and numbers are done. `messages`:
     the question's, which all runs of the request share (a stamped copy when the node has timestamps). `keys`:
     what the node's type can read with `value`. `stream`: true only for the responder of a streaming run.
-    `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`: the object of
-    the object form. `store`: files of the discussion, None without a discussion id. `llm_handler`: None
-    without `endpointName`. `trace`: of this node, None: nobody observes.
+    `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`); `thoughts`: what came before those
+    (`agent1Thinking`). `workflow_config`: the object of the object form. `store`: files of the discussion,
+    None without a discussion id. `llm_handler`: None without `endpointName`. `trace`: of this node, None:
+    nobody observes.
     """
 
     request: RequestContext = field(repr=False)
@@ -151,6 +153,7 @@ class ExecutionContext(ABC):
     is_internal: bool = False
     agent_inputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
     agent_outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    thoughts: Mapping[str, str] = field(default_factory=dict, repr=False)
     llm_handler: LlmHandler | None = field(default=None, repr=False)
     store: DiscussionStore | None = field(default=None, repr=False)
     encryption_key: bytes | None = field(default=None, repr=False)

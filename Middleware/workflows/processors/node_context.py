@@ -7,7 +7,7 @@ One value a node and run. Beside it the loop keeps what the node's LLM calls bro
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,8 +17,8 @@ from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
-from Middleware.workflows.dispatch.client_wishes import Taken
-from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
+from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService
 from Middleware.workflows.handlers.node_types import number_defaults
 from Middleware.workflows.models.execution_context import (
     ChildCall,
@@ -28,7 +28,7 @@ from Middleware.workflows.models.execution_context import (
     NodeStream,
 )
 from Middleware.workflows.models.node_keys import common_value
-from Middleware.workflows.processors.run import Known, Run, lock_database_of
+from Middleware.workflows.processors.run import Run, lock_database_of
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.providers import VariableSource
 
@@ -93,13 +93,12 @@ class CallNotes:
 
 @dataclass(frozen=True, slots=True)
 class NodeContext(ExecutionContext):
-    """Node `node_number` of `run`. `known`: what the nodes before it gave. `notes`: told by its calls.
+    """Node `node_number` of `run`. `notes`: told by its calls.
 
     Made in two steps: first as the node was written, which nothing can be wrong with; then `ready()`.
     """
 
     run: Run = field(kw_only=True, repr=False)
-    known: Known = field(kw_only=True, repr=False)
     run_child: RunChild = field(kw_only=True, repr=False)
     notes: CallNotes = field(kw_only=True, repr=False)
 
@@ -140,23 +139,18 @@ class NodeContext(ExecutionContext):
         limit = node.get("maxResponseSizeInTokens")
         if type(limit) is int and limit < 1:
             self.warn(f"maxResponseSizeInTokens: found {limit}, allowed: a whole number of 1 or more")
-        taken = Taken.by(node, self.question.wishes)
-        self.run.state.taken_wishes.update(taken.values)
+        taken = take_wishes(node, self.question.wishes)
+        self.run.state.taken_wishes.update(taken)
         llm = LlmApiService(
             variables.fill_early(str(node["endpointName"]), source),
             variables.fill_early(str(preset), source) if preset else None,
-            taken.limit(common_value(node, "maxResponseSizeInTokens")),
+            token_limit(taken, common_value(node, "maxResponseSizeInTokens")),
             self.stream,
             user=self.user,
             snapshot=self.snapshot,
-            wished=taken.samplers,
+            wished=wished_samplers(taken),
         )
-        template: Mapping[str, str] = {}
-        if not llm.takes_messages:
-            template = template_of(self.snapshot, self.user, llm.endpoint)
-        return LlmHandler(
-            llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
-        )
+        return LlmHandler.of(llm)
 
     def source(self, messages: Messages | None = None, *, drop_system: bool = False) -> VariableSource:
         """What the node's variables are made from. `messages`: None = the node's."""
@@ -167,7 +161,7 @@ class NodeContext(ExecutionContext):
             workflow_variables=self.workflow_file.variables,
             agent_inputs=self.agent_inputs,
             agent_outputs=self.agent_outputs,
-            thoughts=self.known.thoughts,
+            thoughts=self.thoughts,
             messages=self.messages if messages is None else messages,
             has_conversation=self.question.has_conversation,
             discussion_id=self.question.discussion_id,
@@ -202,9 +196,9 @@ class NodeContext(ExecutionContext):
         return self.run_child(self, call)
 
     def dispatch(self, call: LlmCall) -> NodeResult:
-        prepared = LLMDispatchService.prepare(self, call)
-        self.notes.prompt_tokens = prepared.prompt.tokens
-        result = LLMDispatchService.send(self, prepared)
+        asked, demand = LLMDispatchService.prepare(self, call)
+        self.notes.prompt_tokens = asked.prompt_tokens
+        result = LLMDispatchService.send(self, call, asked, demand)
         if not isinstance(result, NodeStream):
             facts = result if isinstance(result, dict) else getattr(result, "__dict__", {})
             self.notes.usage = facts.get("usage")

@@ -227,29 +227,6 @@ class Run:
         return failure
 
 
-@dataclass(slots=True)
-class Known:
-    """What the nodes of a run can use by name, so far: `inputs` (`agent1Input`), `outputs` (the inputs, and
-    `agent1Output`), `thoughts` (`agent1Thinking`)."""
-
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    outputs: dict[str, Any] = field(default_factory=dict)
-    thoughts: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def at_start(cls, run: Run) -> Known:
-        inputs = {f"agent{i}Input": value for i, value in enumerate(run.inputs, 1)}
-        return cls(inputs, dict(inputs))
-
-    def keep(self, index: int, output: Any, thinking: str) -> None:
-        """What node `index` gave, for the nodes after it."""
-        self.outputs[f"agent{index + 1}Output"] = output
-        self.thoughts[f"agent{index + 1}Thinking"] = thinking
-
-    def output(self, number: int) -> Any:
-        return self.outputs.get(f"agent{number}Output")
-
-
 def _sentences(error: BaseException) -> tuple[str, str]:
     """The text of an error, and the same with its cause first; the name of its class where it has none."""
     if not (isinstance(error, SPEAK_FOR_THEMSELVES) and str(error)):

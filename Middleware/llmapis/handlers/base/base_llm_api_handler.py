@@ -85,7 +85,7 @@ class LlmApiHandler(ABC):
 
     def __init__(self, settings: HandlerSettings) -> None:
         self.settings = settings
-        self.base_url = settings.url.rstrip("/")
+        self.base_url = settings.endpoint.url
 
     # What a backend says
 

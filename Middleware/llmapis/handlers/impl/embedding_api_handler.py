@@ -61,7 +61,7 @@ class EmbeddingBackend(LlmApiHandler):
     def payload(self, texts: list[str]) -> JsonObject:
         body: JsonObject = {"input": texts}
         if not self.settings.endpoint.dont_include_model:
-            body["model"] = self.settings.model
+            body["model"] = self.settings.endpoint.model
         return body
 
     def vectors(self, body: JsonObject, count: int) -> list[Vector]:

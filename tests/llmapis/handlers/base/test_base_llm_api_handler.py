@@ -25,7 +25,7 @@ def handler(kind="openAIChatCompletion", endpoint=None, **settings):
     config = EndpointConfig(
         "E", {"endpoint": "http://h", **(endpoint or {})}, "t", {"type": kind, **API_TYPE}
     )
-    return BACKENDS[kind](HandlerSettings(config, "http://h", **settings))
+    return BACKENDS[kind](HandlerSettings(config, **settings))
 
 
 class TestGenerationFields:
@@ -208,7 +208,7 @@ def test_one_dict_at_a_time(serve, rig):
         )
     )
     config = EndpointConfig("E", {"endpoint": server.url}, "t", {"type": "openAIChatCompletion", **API_TYPE})
-    made = BACKENDS["openAIChatCompletion"](HandlerSettings(config, server.url, stream=True))
+    made = BACKENDS["openAIChatCompletion"](HandlerSettings(config, stream=True))
     chunks = made.handle_streaming(CallArguments(conversation=[{"role": "user", "content": "x"}]))
     assert server.requests == []
     assert next(chunks)["token"] == "a"
