@@ -37,6 +37,13 @@ def memories(store):
     return made
 
 
+def test_they_exist_once_they_were_opened(store):
+    """Looking at them makes no file; until there is one, they are made of the whole conversation."""
+    made = FileMemories(store)
+    assert (made.exists, made.load(), made.exists) == (False, (), False)
+    assert (made.open(), made.exists) == ((), True)
+
+
 def lines(store):
     return json.loads(store.path("memory_ends.json").read_text())
 
