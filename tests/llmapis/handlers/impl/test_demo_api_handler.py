@@ -40,12 +40,6 @@ def answer(handler, *said):
     return "".join(chunk["token"] for chunk in handler.handle_streaming(call(*said)))
 
 
-@pytest.mark.parametrize("source", ["data:image/png;base64,AAAA", "https://h/a.png", "/tmp/a.png"])
-def test_it_refuses_no_image(handler, source):
-    """A backend that leaves none out says nothing of it."""
-    assert handler.can_show(source) is True
-
-
 class TestWords:
     def test_it_thinks_repeats_its_name_and_quotes(self, handler):
         """Something for every cleaning rule, and the user's own words."""
