@@ -6,6 +6,7 @@ import gzip
 import socket
 import threading
 import time
+import traceback
 import zlib
 from functools import partial
 from typing import ClassVar
@@ -577,6 +578,29 @@ class TestFailures:
         with pytest.raises(BackendError) as caught:
             body_of(transport, server.url)
         assert caught.value.kind == "auth"
+
+
+class TestWhatAnErrorHolds:
+    """The lines that it came through, but none of their variables: they lead to the request and its body."""
+
+    @staticmethod
+    def variables_of(error):
+        """Those of the call in which it was raised."""
+        *_, (innermost, _) = traceback.walk_tb(error.__cause__.__traceback__)
+        return innermost.f_locals
+
+    def test_of_a_body_that_breaks(self, serve, rig, transport):
+        server = serve(answering(rig.head(content_length="99") + TEXT))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert self.variables_of(caught.value) == {}
+
+    def test_of_a_connection_that_is_refused(self, transport):
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, f"http://127.0.0.1:{port}")
+        assert self.variables_of(caught.value) == {}
 
 
 class TestCancellation:
