@@ -10,6 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -76,6 +77,21 @@ class OutgoingCall:
         """It ends by a failure."""
         self.log.note_failure(error)
         self.end(getattr(error, "kind", type(error).__name__))
+
+    @contextmanager
+    def ended_by_failures(self) -> Iterator[None]:
+        """What is raised inside ends the call, and goes on."""
+        try:
+            yield
+        except RequestCancelled:
+            self.end("cancelled")
+            raise
+        except Exception as error:
+            self.fail(error)
+            raise
+        except BaseException:
+            self.end("closed")
+            raise
 
     @property
     def endpoint(self) -> str:

@@ -101,12 +101,7 @@ class RequestState:
 
 def discussions_root(user: UserSettings) -> Path:
     """Where discussions are kept: launch argument, user file, public folder. Source: workflows.md 1.1."""
-    facts = launch_facts()
-    if facts.discussion_directory is not None:
-        return facts.discussion_directory
-    if user.discussion_directory:
-        return Path(user.discussion_directory).expanduser()
-    return facts.data_root / "DiscussionIds"
+    return _folder(launch_facts().discussion_directory, user.discussion_directory, "DiscussionIds")
 
 
 def old_discussions(user: UserSettings) -> Path | None:
@@ -133,12 +128,13 @@ def lock_folder(user: UserSettings) -> Path:
 
     Source: workflows.md 1.1.
     """
-    facts = launch_facts()
-    if facts.sqlite_directory is not None:
-        return facts.sqlite_directory
-    if user.sql_lite_directory:
-        return Path(user.sql_lite_directory).expanduser()
-    return facts.data_root / "SqlLiteDBs"
+    return _folder(launch_facts().sqlite_directory, user.sql_lite_directory, "SqlLiteDBs")
+
+
+def _folder(of_launch: Path | None, of_user: str, default: str) -> Path:
+    if of_launch is not None:
+        return of_launch
+    return Path(of_user).expanduser() if of_user else launch_facts().data_root / default
 
 
 _ids = random.Random()

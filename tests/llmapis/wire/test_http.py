@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 import zlib
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -16,6 +17,7 @@ import responses
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.connections import IDLE_S, AbortHandle
 from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, SWEEP_EVERY_S, Post, Transport
+from tests.llmapis.scripts import saying
 from tests.patience import PATIENCE_S
 
 
@@ -42,17 +44,7 @@ def body_of(transport, url, handle=None, **more):
         answer.close()
 
 
-def answering(*parts, keep=False):
-    """A script: read a request, send the parts, close."""
-
-    def script(peer):
-        while peer.request():
-            peer.send(*parts)
-            if not keep:
-                return
-
-    return script
-
+answering = partial(saying, keep=False)
 
 TEXT = b"data: one\n\ndata: two\n\n"
 RAW_DEFLATE = zlib.compressobj(wbits=-15)
