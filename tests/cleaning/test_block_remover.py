@@ -31,7 +31,6 @@ SITUATIONS = [  # id, options of the rule, text, what comes out, completed thoug
     ("half an end inside", {}, "[a]b]]c", "c", ["a]b"]),
     ("a tag in code", {"code_is_text": True}, "`a [b]]` c", "`a [b]]` c", []),
     ("code that is a tag alone", {"code_is_text": True}, "`[` a[b]]c", "`[` ac", ["b"]),
-    ("tags in code, then none", {"code_is_text": True}, "`[ [` ``[`[`` [b]]", "`[ [` ``[`[`` ", ["b"]),
     ("a tag in a fence", {"code_is_text": True}, "```\n[b]]\n```\n[c]]", "```\n[b]]\n```\n", ["c"]),
 ]
 
