@@ -176,6 +176,12 @@ class TestChanges:
         assert (other.load(), other.ends(other.load())) == (memories.load(), (A, B, C))
 
 
+def test_a_hash_that_stands_once_needs_no_second_file(memories, monkeypatch):
+    """The place is known."""
+    monkeypatch.setattr(FileMemories, "ends", lambda *_: pytest.fail("the ends were read"))
+    assert [memories.condensed_until(name) for name in ("a", "c", "gone")] == [1, 3, None]
+
+
 class TestPlacesOfEqualHashes:
     """Three memories that all end with `go on`."""
 
