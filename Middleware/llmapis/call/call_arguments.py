@@ -151,16 +151,15 @@ class ThoughtSplitter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HandlerSettings:
-    """All that a handler needs to know. `samplers`: the resolved `gen` (translated, append preset merged),
-    before the structural fields. `stream`: whether the backend is asked to stream. `suppress_retries`: the
-    endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS (egress guard), empty =
-    ask."""
+    """All that a handler needs to know beside its endpoint. `api_key`, `headers`: those of the endpoint, read
+    once, since the environment may hold them. `samplers`: the resolved `gen` (translated, append preset
+    merged), before the structural fields. `stream`: whether the backend is asked to stream.
+    `suppress_retries`: the endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS
+    (egress guard), empty = ask."""
 
     endpoint: EndpointConfig
-    url: str
     api_key: str = field(default="", repr=False)
     samplers: Mapping[str, Any] = field(default_factory=dict)
-    model: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     stream: bool = False
     max_tokens: int = 0
@@ -174,7 +173,7 @@ class HandlerSettings:
         """What no message may show: the key, the values of headers that carry one, and what the URL holds."""
         values = [value for name, value in self.headers.items() if SECRET_NAME.search(name)]
         in_headers = (value.split()[-1] for value in values if value.strip())
-        return (self.api_key, *in_headers, *secrets_of_url(self.url))
+        return (self.api_key, *in_headers, *secrets_of_url(self.endpoint.url))
 
 
 class HandlerFace(Protocol):

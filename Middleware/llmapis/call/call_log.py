@@ -74,7 +74,6 @@ class CallLog:
     end mark. `opens`: nothing but white space came so far. `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
-    model: str
     stream: bool
     started: float = field(default_factory=time.monotonic)
     first: float | None = None
@@ -91,13 +90,13 @@ class CallLog:
     def of(cls, handler: HandlerFace, asked: CallArguments) -> CallLog:
         """A call of this handler begins."""
         settings = handler.settings
-        log = cls(settings.endpoint, settings.model, settings.stream)
+        log = cls(settings.endpoint, settings.stream)
         if asked.trace is not None:
             call = CallTrace(
                 "model" if handler.generates else "embedding",
                 settings.endpoint.name,
                 settings.endpoint.type,
-                settings.model,
+                settings.endpoint.model,
                 secrets=settings.secrets,
                 machine=settings.endpoint.machine,
                 backup_of=asked.backup_of,
@@ -143,7 +142,7 @@ class CallLog:
             "ended %s, usage %s",
             self.endpoint.name,
             self.endpoint.api_type_name,
-            self.model,
+            self.endpoint.model,
             "on" if self.stream else "off",
             self.tries,
             first,
