@@ -122,6 +122,11 @@ def machine_gate(endpoint: EndpointConfig) -> FairGate | None:
     return gate
 
 
+def any_machine_called() -> bool:
+    """Whether this process has put a call to an endpoint that names a machine."""
+    return _machine.cache_info().currsize > 0
+
+
 @cache
 def _machine(name: str) -> FairGate:
     """One for good, whatever its limit is: its models must not meet in two gates."""

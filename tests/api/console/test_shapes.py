@@ -32,6 +32,7 @@ SUMMARY = [
     "rate",
     "finish",
     "error",
+    "held",
     "stood_out",
 ]
 RUN = ["model", "api_type", "cancelled_by", "usage", "all_nodes", "asked", "texts", "stood_out", "nodes"]
@@ -78,6 +79,7 @@ CALL = [
     "outcome",
     "finish_reason",
     "usage",
+    "prompt",
     "prompt_s",
     "backup_of",
     "error",
@@ -273,6 +275,19 @@ class TestSummary:
         run = run_of(node_of(1, "", call_of(secrets=("abcdef123",))), error="no abcdef123 and no qwertz99")
         run.secrets = ("qwertz99",)
         assert summary(run, 0.0)["error"] == "no *** and no ***"
+
+
+class TestHeld:
+    def test_of_all_calls_of_a_run(self):
+        """The list has the share, each call its numbers."""
+        known = call_of(usage={"prompt_tokens": 100, "cached_tokens": 75})
+        run = run_of(answer(known, call_of(prompt_chars=400)), private=True)
+        told = run_json(run, 0.0)
+        assert (summary(run, 0.0)["held"], told["held"]) == (0.75, 0.75)
+        assert [call["prompt"]["held"] for call in told["nodes"][0]["calls"]] == [75, None]
+
+    def test_where_nothing_is_known(self):
+        assert summary(run_of(answer(call_of())), 0.0)["held"] is None
 
 
 class TestWhole:
