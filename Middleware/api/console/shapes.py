@@ -21,6 +21,7 @@ from Middleware.api.console.run_texts import (
     body_text,
     cleaned_text,
     fields_text,
+    load_seconds,
     not_run,
     output_text,
     raw_text,
@@ -210,6 +211,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "finish_reason": call.finish_reason,
         "usage": None if call.usage is None else dict(call.usage),
         "prompt": prompt_json(call),
+        "load_s": _rounded(load_seconds(call)),
         "prompt_s": None if call.prompt_s is None else round(call.prompt_s, 3),
         "backup_of": call.backup_of or None,
         "error": _masked_or_none(call.error, secrets),
@@ -219,6 +221,10 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "thoughts": _thoughts(name, call, secrets),
         "has_cleaning": call.cleaning is not None,
     }
+
+
+def _rounded(span: float | None) -> float | None:
+    return None if span is None else round(span, 3)
 
 
 def _callee(run: RunTrace, call: CallTrace) -> str | None:

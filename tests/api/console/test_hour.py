@@ -177,7 +177,7 @@ class TestCalls:
             begun=1.0, sent=1.5, first=2.0, ended=4.0, outcome="stop", usage={"completion_tokens": 60}
         )
         note(hour, call)
-        assert hour.calls("mira", "Big") == [(1_760_000_001.0, 0.5, 30.0, True, "", "")]
+        assert hour.calls("mira", "Big") == [(1_760_000_001.0, 0.5, 30.0, True, "", "", "")]
 
     @pytest.mark.parametrize(
         ("facts", "told"),
@@ -199,7 +199,13 @@ class TestCalls:
     def test_of_a_private_run(self, hour):
         """An error may quote."""
         note(hour, call_of(sent=0.1, outcome="bad_answer", error="a prompt"), private=True)
-        assert hour.calls("mira", "Big")[0][3:] == (False, "bad_answer", "")
+        assert hour.calls("mira", "Big")[0][3:] == (False, "bad_answer", "", "")
+
+    @pytest.mark.parametrize("outcome", ["stop", "timeout", "cancelled"])
+    def test_at_which_address(self, hour, outcome):
+        """Of an endpoint that has several."""
+        note(hour, call_of(sent=0.1, outcome=outcome, address="http://b:1"))
+        assert hour.calls("mira", "Big")[0].address == "http://b:1"
 
     def test_others(self, hour):
         """Tools are no endpoints, and what was not sent is no call."""
@@ -226,6 +232,22 @@ class TestCalls:
             note(hour, call_of(sent=0.5, first=first, ended=first + 1, usage={"completion_tokens": 30}))
         assert hour.medians("mira", "Big") == {"first_s": 1.5, "rate": 30.0}
         assert hour.medians("mira", "Small") == {"first_s": None, "rate": None}
+
+    def test_the_model_that_was_used_before(self, hour):
+        """At the same machine, else at the same host and port, whichever endpoint and user asked."""
+        at = {"url": "http://desk:1/v1/chat/completions"}
+        note(hour, call_of(begun=1.0, sent=1.0, **at))
+        note(hour, call_of("Small", begun=2.0, sent=2.0, model="small", **at), user="jo")
+        note(hour, call_of("Unnamed", begun=3.0, sent=3.0, model="", machine="desk", **at))
+        note(hour, call_of("Vectors", begun=2.5, sent=2.5, kind="embedding", **at))
+        start = 1_760_000_000.0
+        assert [hour.model_before("desk:1", start + at_s) for at_s in (0.5, 1.5, 2.6)] == [
+            "",
+            "big-32b",
+            "small",
+        ]
+        assert hour.model_before("machine desk", start + 4.0) == "Unnamed"
+        assert hour.model_before("attic:1", start + 4.0) == ""
 
     @pytest.mark.parametrize(
         "facts",

@@ -80,6 +80,7 @@ CALL = [
     "finish_reason",
     "usage",
     "prompt",
+    "load_s",
     "prompt_s",
     "backup_of",
     "error",
@@ -315,6 +316,30 @@ class TestWhole:
             "n0.c0.cleaned",
         ]
         assert shown["thoughts"][0]["ref"] == "n0.c0.thoughts.0" and shown["has_cleaning"]
+
+    @pytest.mark.parametrize(
+        ("facts", "seconds"),
+        [
+            ({"load_s": 8.12345}, 8.123),
+            (
+                {
+                    "thoughts": [
+                        "━━━━━\nllama-swap loading model: big\nBoo",
+                        ".\n\nDone! (19.83s)\n━━━━━\n \nHm.",
+                    ]
+                },
+                19.83,
+            ),
+            ({"thoughts": ["━━━━━\nllama-swap loading model: big\nBoo.\n"]}, None),
+            ({"thoughts": ["I am done! (5s)"]}, None),
+            ({}, None),
+        ],
+        ids=["its-numbers", "llama-swap", "cut-off", "a-thought", "nothing"],
+    )
+    def test_how_long_the_model_was_loaded(self, facts, seconds):
+        """llama-swap says it as a thought, which is kept where texts are."""
+        told = run_json(run_of(answer(call_of(**facts))), 0.0)
+        assert told["nodes"][0]["calls"][0]["load_s"] == seconds
 
     def test_what_is_not_there_is_null(self):
         node = run_json(run_of(node_of(1, "", call_of())), 0.0)["nodes"][0]

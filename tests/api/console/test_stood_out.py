@@ -379,6 +379,44 @@ class TestTimes:
     def test_a_late_first_word_without_thoughts_is_no_thinking(self):
         assert told(good(answered(call_of(sent=0.1, first=0.4)), first_text=6.5)) == []
 
+    LATE = Call(1_759_999_000.0, 0.5, None, True)
+
+    @pytest.mark.parametrize(
+        ("facts", "earlier", "before", "is_told"),
+        [
+            ({}, 5, "small", True),
+            ({"first": 1.6}, 5, "small", False),
+            ({}, 5, "big-32b", False),
+            ({}, 5, "", False),
+            ({}, 4, "small", False),
+            ({"load_s": 1.2}, 5, "small", False),
+            ({"kind": "embedding"}, 5, "small", False),
+        ],
+        ids=["late", "not-so-late", "same-model", "nobody-knows", "too-few", "the-backend-says", "embedding"],
+    )
+    def test_loaded(self, facts, earlier, before, is_told):
+        """Another model was used there before, and the first word took three times the usual time."""
+        call = call_of(
+            **{"begun": 0.0, "sent": 0.2, "first": 1.8, "url": "http://desk:1/v1", "ended": 2.0, **facts}
+        )
+        asked = []
+
+        def model_before(place, unix):
+            asked.append((place, unix))
+            return before
+
+        told_now = told(
+            good(answered(call_of(), ended=6.0), node_of(5, "After", call)),
+            calls=lambda user, endpoint: [self.LATE] * earlier,
+            model_before=model_before,
+        )
+        sentence = (
+            "Big took 1.6 s to its first word; 0.5 s is usual. small was used there before it, so the model "
+            "probably had to be loaded."
+        )
+        assert told_now == [sentence] * is_told
+        assert set(asked) <= {("desk:1", 1_760_000_000.0)}
+
     def test_slow_tokens(self):
         """Against the earlier calls of the same endpoint of the same user."""
         call = call_of(first=1.0, ended=11.0, usage={"completion_tokens": 90})
@@ -432,7 +470,7 @@ class TestTogether:
     def test_the_order_is_that_of_the_table(self):
         assert " ".join(RULES) == (
             "outdated failed cancelled empty cut broken backup tries went_on locked slot before slow_first "
-            "read_again thinking slow_tokens dropped unfilled warned task"
+            "loaded read_again thinking slow_tokens dropped unfilled warned task"
         )
 
     def test_at_most_eight(self):

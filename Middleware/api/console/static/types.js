@@ -6,7 +6,7 @@
 /** @typedef {{version: string, mode: string, rights: string[], pid: number, processes: number, started: number, users: string[],
  *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit: number}, seq: number}} State */
 
-/** @typedef {"queue" | "other" | "first" | "think" | "say" | "after"} Part */
+/** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after"} Part */
 
 /** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
  *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],
@@ -27,7 +27,7 @@
 
 /** @typedef {{k: number, kind: string, endpoint: string | null, backend: string | null, model: string | null, url: string | null,
  *   begun_s: number | null, sent_s: number | null, first_s: number | null, ended_s: number | null, tries: number, status: number | null,
- *   outcome: string | null, finish_reason: string | null, usage: Usage | null, prompt: PromptSize | null, prompt_s: number | null, backup_of: string | null, error: string | null,
+ *   outcome: string | null, finish_reason: string | null, usage: Usage | null, prompt: PromptSize | null, load_s: number | null, prompt_s: number | null, backup_of: string | null, error: string | null,
  *   body: Ref | null, raw: Ref | null, cleaned: Ref | null, thoughts: Ref[], has_cleaning: boolean}} Call */
 
 /** @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of: number, title: string,
