@@ -229,7 +229,7 @@ def settings_at(settings: HandlerSettings, at: Stop) -> HandlerSettings:
     is_first = at.url == settings.endpoint.url
     return replace(
         settings,
-        endpoint=replace(settings.endpoint, url=at.url),
+        address=at.url,
         pinned=settings.pinned if is_first else at.pinned,
         suppress_retries=settings.suppress_retries or not at.is_last,
     )

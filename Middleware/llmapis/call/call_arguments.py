@@ -155,7 +155,7 @@ class HandlerSettings:
     once, since the environment may hold them. `samplers`: the resolved `gen` (translated, append preset
     merged), before the structural fields. `stream`: whether the backend is asked to stream.
     `suppress_retries`: the endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS
-    (egress guard), empty = ask."""
+    (egress guard), empty = ask. `address`: which of the endpoint's addresses is asked, empty = its first."""
 
     endpoint: EndpointConfig
     api_key: str = field(default="", repr=False)
@@ -167,13 +167,19 @@ class HandlerSettings:
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = READ_TIMEOUT_S
     pinned: tuple[str, ...] = ()
+    address: str = ""
+
+    @property
+    def url(self) -> str:
+        """Where the call goes."""
+        return self.address or self.endpoint.url
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no message may show: the key, the values of headers that carry one, and what the URL holds."""
         values = [value for name, value in self.headers.items() if SECRET_NAME.search(name)]
         in_headers = (value.split()[-1] for value in values if value.strip())
-        return (self.api_key, *in_headers, *secrets_of_url(self.endpoint.url))
+        return (self.api_key, *in_headers, *secrets_of_url(self.url))
 
 
 class HandlerFace(Protocol):

@@ -268,9 +268,9 @@ class OutgoingCall:
         if self._is_compared:
             return
         self._is_compared = True
-        endpoint, built = self._handler.settings.endpoint, self._call.built
+        settings, built = self._handler.settings, self._call.built
         prompt = digest_payload(payload, self._call.system_prompt) if built is None else built.prompt
-        seen = held_prompts().record(endpoint.url, endpoint.model, prompt)
+        seen = held_prompts().record(settings.url, settings.endpoint.model, prompt)
         if self.log.trace is not None:
             self.log.trace.call.note_prompt(prompt.chars, seen)
 

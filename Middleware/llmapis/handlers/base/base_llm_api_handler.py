@@ -91,7 +91,7 @@ class LlmApiHandler(ABC):
 
     def __init__(self, settings: HandlerSettings) -> None:
         self.settings = settings
-        self.base_url = settings.endpoint.url
+        self.base_url = settings.url
 
     # What a backend says
 
