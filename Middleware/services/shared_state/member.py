@@ -98,18 +98,25 @@ class Member:
         """Write a record, over anybody's. The value that was there before, of whatever living process."""
         self._keep()
         with self._lock:
-            before = self._ask(lambda store: store.put(kind, key, value))
+            mine = self._mine.get((kind, key))
             self._mine[kind, key] = value
+        before = self._ask(lambda store: store.put(kind, key, value))
         self._begin()
-        return before
+        if before == value:  # a store that this process has joined meanwhile was told by that
+            before = mine
+        return None if before == value else before
 
     def add(self, kind: str, key: str, value: str) -> bool:
         """Write a record. False: this process, or another one that lives, has one there."""
         self._keep()
         with self._lock:
-            if (kind, key) in self._mine or not self._ask(lambda store: store.add(kind, key, value)):
+            if (kind, key) in self._mine:
                 return False
             self._mine[kind, key] = value
+        if not self._ask(lambda store: store.add(kind, key, value)):
+            with self._lock:
+                self._mine.pop((kind, key), None)
+            return False
         self._begin()
         return True
 
@@ -122,9 +129,10 @@ class Member:
         """This process has no such record any more. Another value, or another's record, stays."""
         self._keep()
         with self._lock:
-            if self._mine.get((kind, key)) == value:
-                del self._mine[kind, key]
-                self._ask(lambda store: store.remove(kind, key, value))
+            if self._mine.get((kind, key)) != value:
+                return
+            del self._mine[kind, key]
+        self._ask(lambda store: store.remove(kind, key, value))
 
     def waiting(self, gate: str) -> int:
         """How many of all processes wait there, without those behind."""
