@@ -305,6 +305,14 @@ class EndpointConfig:
     max_concurrent_requests: int | None = _of_file(
         WHOLE, "How many requests this endpoint gets at once.", minimum=1
     )
+    machine: str = _of_file(
+        NAME,
+        "Name of the machine, for models that cannot be loaded there at the same time: calls for one wait "
+        "until those for another have ended.",
+        pattern=r"^\s*\S*\s*$",
+        allowed="a word without blanks",
+    )
+    """Endpoints of one word share it; empty: its model stays loaded beside all others."""
     connect_timeout_in_seconds: float | None = _of_file(
         NUMBER,
         "Seconds to wait for a connection; absent: the user's.",
@@ -342,6 +350,11 @@ class EndpointConfig:
 
     def __repr__(self) -> str:
         return f"EndpointConfig({self.name!r}, {self.api_type_name!r}, {self.file!r})"  # never a key or a URL
+
+    @property
+    def model_on_machine(self) -> str:
+        """What the machine must have loaded for a call: the address and the name that are sent to it."""
+        return f"{self.url} {'' if self.dont_include_model else self.model}"
 
     @property
     def type(self) -> str:

@@ -13,6 +13,8 @@ from typing import Protocol, TypeGuard
 from Middleware.common.errors import ConfigError
 
 USER_POINTER = "Users/_current-user.json"
+MACHINES_FILE = "Machines.json"
+"""The limits of machines, directly in the config root."""
 WORKFLOWS = "Workflows"
 COMMON_FOLDER = "_common"
 DEFAULT_WORKFLOW = "_DefaultWorkflow"

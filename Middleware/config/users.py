@@ -36,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _TRUE_WORDS = ("true", "1", "yes", "on")
+BY_COMPACTOR = "compactor"
+"""The `steadyWindow` that begins behind what the compactor has summarised."""
+LEAST_SLACK, MOST_SLACK = 8, 1000
+STEADY_WINDOW_ALLOWED = f'true, false, a whole number from {LEAST_SLACK} to {MOST_SLACK}, or "{BY_COMPACTOR}"'
 NO_CUSTOM_WORKFLOW = "is empty, but customWorkflowOverride is true"
 """What is wrong of `customWorkflow` then."""
 
@@ -77,6 +81,33 @@ FOLDER = TEXT(
     allowed="a folder name, with `/` for a nested one and no part that is `.` or `..`",
 )
 """A folder that stays in its tree."""
+
+
+def read_steady_window(value: Any) -> bool | int | str | None:
+    """`steadyWindow`: a truth, how many more messages a window may hold, or `"compactor"`; also as the text
+    that a placeholder became. None for anything else. Source: prompt-reuse.md 1.
+    """
+    if isinstance(value, str):
+        word = value.strip().lower()
+        value = {"true": True, "false": False}.get(word, int(word) if word.isdecimal() else word)
+    if isinstance(value, bool):
+        return value
+    if value == BY_COMPACTOR:
+        return BY_COMPACTOR
+    return value if isinstance(value, int) and LEAST_SLACK <= value <= MOST_SLACK else None
+
+
+STEADY_WINDOW = Key(
+    must={
+        "type": ["boolean", "integer", "string"],
+        "minimum": LEAST_SLACK,
+        "maximum": MOST_SLACK,
+        "pattern": f"^{BY_COMPACTOR}$",
+        "x-allowed": STEADY_WINDOW_ALLOWED,
+    },
+    read=read_steady_window,
+)
+"""Whether windows of the conversation stand."""
 _OF_A_RULE = ANY("", empty=False, read=bool)
 """A flag that a cleaning rule reads, too, and states."""
 _LIVENESS_KEYS = {
@@ -158,6 +189,11 @@ class UserSettings:
     )
     clamp_prompt_to_context_window: bool = key_field(
         TRUTH, "Cut conversations to the context window of the model.", default=False
+    )
+    steady_window: bool | int | str = key_field(
+        STEADY_WINDOW,
+        "Let windows of the conversation begin at the same message for many turns; nodes may differ.",
+        default=False,
     )
     connect_timeout_in_seconds: int = key_field(
         WHOLE, "Seconds to wait for a connection to a backend.", default=30, minimum=1, maximum=2000000

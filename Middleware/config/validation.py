@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
 from Middleware.common.secrets import is_secret_place, mask_keys
 from Middleware.config.keys import Key, field_meant, object_schema
-from Middleware.config.paths import is_archived_user, is_tool_file, is_user_pointer
+from Middleware.config.paths import MACHINES_FILE, is_archived_user, is_tool_file, is_user_pointer
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -211,6 +211,8 @@ def schema_kind(file: str) -> str | None:
         return "userpointer"
     if is_archived_user(file):
         return None
+    if file == MACHINES_FILE:
+        return "machines"
     if is_tool_file(file):
         return "mcptool"
     return KINDS.get(file.partition("/")[0])

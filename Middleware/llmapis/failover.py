@@ -12,20 +12,24 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.config.loader import default_snapshot
+from Middleware.config.machines import machine_limit
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.fair_gate import FairGate, outgoing_gate
+from Middleware.services.fair_gate import NO_LIMIT, FairGate, outgoing_gate
+from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
 
@@ -90,31 +94,83 @@ def is_public(address: str) -> bool:
 
 
 # --------------------------------------------------------------------------
-# Slots of outgoing calls: the gate of all of them, and one for each endpoint that sets
-# `maxConcurrentRequests`.
+# Slots of outgoing calls: the gate of the machine, one for each endpoint that sets `maxConcurrentRequests`,
+# and the gate of all calls. In this order: who waits for a machine holds nothing that others wait for, and a
+# machine sees all who want it (prompt-reuse.md 7.1).
 
 
 def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> ExitStack:
-    """Wait for a slot of the endpoint, then (`whole_process`) for one of the process. To be closed.
+    """Wait for a turn at the endpoint's machine, a slot of the endpoint, then (`whole_process`) for one of
+    the process. To be closed.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
-    meanwhile."""
+    meanwhile, ConfigError for a faulty Machines.json."""
     wait_s = launch_facts().concurrency_timeout_s
     taken = ExitStack()
-    for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
-        if gate is None:
-            continue
+    for gate, ask in _gates(endpoint, whole_process):
         try:
-            admitted = gate.acquire(timeout=wait_s, request_id=request_id or "")
+            admitted = gate.acquire(
+                timeout=wait_s, request_id=request_id or "", ask=ask, behind=ask is not None and _is_task()
+            )
         except BaseException:
             taken.close()
             raise
         if not admitted:
             taken.close()
-            message = f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
-            raise SlotTimeout(endpoint.name, message)
+            raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
         taken.callback(gate.release)
     return taken
+
+
+def take_spare_slots(endpoint: EndpointConfig, *, whole_process: bool = True) -> ExitStack | None:
+    """The slots of a call that can be left out (`readAhead`), to be closed; None: leave it out. Never waits:
+    it gets them when nobody waits for any of them, here or in another process, and when the endpoint's model
+    is the one that was asked last at its machine, so that nothing is loaded for it."""
+    taken = ExitStack()
+    for gate, ask in _gates(endpoint, whole_process):
+        if not gate.take_spare(ask):
+            taken.close()
+            return None
+        taken.callback(gate.release)
+    return taken
+
+
+def _no_slot(gate: FairGate, ask: Ask | None, wait_s: float) -> str:
+    if ask is not None:
+        return f"no turn at the machine '{ask.machine}' within {wait_s:g} s"
+    return f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
+
+
+def _is_task() -> bool:
+    """Whether a front end asked for itself: such calls wait for those of people. Source: frontend-api.md
+    16.2."""
+    request = current_request()
+    return request is not None and request.task is not None
+
+
+def _gates(endpoint: EndpointConfig, whole_process: bool) -> Iterator[tuple[FairGate, Ask | None]]:
+    if (machine := machine_gate(endpoint)) is not None:
+        yield machine, Ask(endpoint.machine, endpoint.model_on_machine)
+    for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
+        if gate is not None:
+            yield gate, None
+
+
+def machine_gate(endpoint: EndpointConfig) -> FairGate | None:
+    """The gate of the endpoint's machine, with the limit that is set now; None: it names no machine."""
+    if not endpoint.machine:
+        return None
+    gate = _machine(endpoint.machine)
+    request = current_request()
+    snapshot = request.snapshot if request is not None else None
+    gate.limit = machine_limit(snapshot or default_snapshot(), endpoint.machine) or NO_LIMIT
+    return gate
+
+
+@cache
+def _machine(name: str) -> FairGate:
+    """One for good, whatever its limit is: its models must not meet in two gates."""
+    return FairGate(NO_LIMIT, name=f"machine {name}", one_model=True)
 
 
 def endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
@@ -139,6 +195,9 @@ class Service(Protocol):
 
     @property
     def takes_messages(self) -> bool: ...
+
+    @property
+    def lifts_system_messages(self) -> bool: ...
 
     @property
     def backup_name(self) -> str: ...

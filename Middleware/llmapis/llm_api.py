@@ -76,6 +76,11 @@ class LlmApiService:
         return self._class.takes_messages
 
     @property
+    def lifts_system_messages(self) -> bool:
+        """Whether system messages from among the others are sent in front of them."""
+        return self._class.lifts_system_messages
+
+    @property
     def address(self) -> str:
         """Where the endpoint's server is; empty for a backend that stays inside this program."""
         return self.endpoint.url if self._class.calls_out else ""

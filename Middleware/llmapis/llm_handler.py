@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from Middleware.config.named_files import load_prompt_template
 from Middleware.llmapis.llm_api import LlmApiService
 
 
@@ -18,3 +19,15 @@ class LlmHandler:
     add_generation_prompt: bool
     llm_type: str
     takes_message_collection: bool
+
+    @classmethod
+    def of(cls, llm: LlmApiService, *, bare: bool = False) -> LlmHandler:
+        """The service with the prompt template of its endpoint, else the user's, else none; `bare`: none.
+
+        Raises ConfigMissing for an unknown name."""
+        endpoint = llm.endpoint
+        template: Mapping[str, str] = {}
+        if not (bare or llm.takes_messages):
+            name = endpoint.prompt_template or llm.user.chat_prompt_template_name
+            template = load_prompt_template(llm.snapshot, name)
+        return cls(llm, template, endpoint.add_generation_prompt, endpoint.type, llm.takes_messages)

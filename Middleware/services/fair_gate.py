@@ -1,9 +1,10 @@
 """A counting gate that serves in order of arrival; a waiter whose request is cancelled leaves at once.
 
-Who says so stands behind everybody else: what a front end asks for itself waits for what people ask. A gate
-with a name is one with the gates of that name in other processes. Knows nothing of HTTP or of models: the
-API's gate (level `request`) and the gate of outgoing calls (level `endpoint`) are both made of it. Source:
-spec frontend-api.md 15 and backends.md 15.5.
+Who says so stands behind everybody else: what a front end asks for itself waits for what people ask. Who says
+for which model of a machine it comes is served in rows (`shared_state/turns.py`). A gate with a name is one
+with the gates of that name in other processes. Knows nothing of HTTP or of backends: the API's gate (level
+`request`), the gate of outgoing calls (level `endpoint`) and those of machines are all made of it. Source:
+spec frontend-api.md 15, backends.md 15.5 and prompt-reuse.md 7.1.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Sequence
 from functools import lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
@@ -19,12 +19,16 @@ from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.shared_state.member import Footing
 from Middleware.services.shared_state.store import Places, StoreLost
+from Middleware.services.shared_state.turns import Ask
 
 SETTLE_S = 0.5
 """A request that stands behind people lets nobody feel it: what comes so soon after it goes first."""
 
 PATIENCE_S = 60.0
 """Who stood behind people for so long is served like everybody."""
+
+NO_LIMIT = 1_000_000
+"""The limit of a gate that only keeps models of a machine apart."""
 
 
 class _Waiter:
@@ -48,7 +52,9 @@ class FairGate:
 
     Who comes with `behind` stands behind everybody else: it enters an empty gate only, not within `settle_s`
     of its arrival, and is an ordinary waiter after `patience_s` seconds. Releasing too often is an error.
-    `name`: under which other processes have this gate, too; empty: it is this process's own.
+    `name`: under which other processes have this gate, too; empty: it is this process's own. `one_model`: it
+    is a machine's, and holders of two models are never inside at the same time. `limit` may be changed: it
+    counts from the next turn on.
     """
 
     def __init__(
@@ -59,15 +65,18 @@ class FairGate:
         settle_s: float = SETTLE_S,
         patience_s: float = PATIENCE_S,
         name: str = "",
+        one_model: bool = False,
     ) -> None:
         self.limit, self._max_waiting, self._cancellation = limit, max_waiting, cancellation
-        self._settle_s, self._patience_s = settle_s, patience_s
+        self._settle_s, self._patience_s, self._one_model = settle_s, patience_s, one_model
         self._lock = threading.Lock()
         self._own = uuid.uuid4().hex
         self._name, self._member = name or self._own, cancellation.member
         self._footing: Footing | None = None
         self._held: list[str] = []
         self._waiters: dict[str, _Waiter] = {}
+        self._asks: dict[str, Ask] = {}
+        """Of those inside and waiting, where it is known."""
         self._arrivals = 0
 
     def acquire(
@@ -77,16 +86,16 @@ class FairGate:
         *,
         request_id: str = "",
         behind: bool = False,
+        ask: Ask | None = None,
     ) -> bool:
         """Take a slot; False when none came free within `timeout` seconds (None: wait for ever).
 
-        Raises ServerBusy when the queue is full, RequestCancelled when `request_id` is cancelled while it
-        waits.
+        `ask`: the model of a machine that it is for; None: not known. Raises ServerBusy when the queue is
+        full, RequestCancelled when `request_id` is cancelled while it waits.
         """
         waiter = _Waiter(behind)
         with self._lock:
-            self._arrivals += 1
-            ticket = f"{self._own}.{self._arrivals}"
+            ticket = self._new_ticket(ask)
             self._waiters[ticket] = waiter
             self._tell(Places() if behind else Places(wait=[ticket]))
             if waiter.admitted:
@@ -96,6 +105,29 @@ class FairGate:
                 return False
             self._check_room(ticket, behind)
         return self._wait(ticket, waiter, timeout, request_id)
+
+    def take_spare(self, ask: Ask | None = None) -> bool:
+        """Take a slot for work that can be left out: never waits, and gets none while anybody waits here, in
+        whatever process, or where another model than that of `ask` is loaded. Given back by `release`.
+        """
+        with self._lock:
+            ticket = self._new_ticket(ask)
+            turns = self._turns(Places(spare=[ticket]))
+            took = ticket in turns
+            if took:
+                turns.remove(ticket)
+                self._held.append(ticket)
+            else:
+                self._asks.pop(ticket, None)
+            self._let_in(turns)
+        return took
+
+    def _new_ticket(self, ask: Ask | None) -> str:
+        self._arrivals += 1
+        ticket = f"{self._own}.{self._arrivals}"
+        if ask is not None:
+            self._asks[ticket] = ask
+        return ticket
 
     def _check_room(self, ticket: str, behind: bool) -> None:
         """Raises ServerBusy when too many stood in the queue before this one, which leaves.
@@ -152,7 +184,9 @@ class FairGate:
         with self._lock:
             if not self._held:
                 raise ValueError("FairGate released more often than it was taken")
-            self._tell(Places(leave=[self._held.pop()]))
+            ticket = self._held.pop()
+            self._asks.pop(ticket, None)
+            self._tell(Places(leave=[ticket]))
 
     def look(self) -> None:
         """See whose turn it is: others have left, or all must be told again."""
@@ -178,12 +212,15 @@ class FairGate:
         """True when the ticket stood in a queue; it does not any more. The lock is held."""
         if self._waiters.pop(ticket, None) is None:
             return False
+        self._asks.pop(ticket, None)
         self._tell(Places(leave=[ticket]))
         return True
 
     def _tell(self, news: Places) -> None:
         """Tell of tickets, and let in whose turn it is by that. The lock is held."""
-        turns = self._turns(news)
+        self._let_in(self._turns(news))
+
+    def _let_in(self, turns: list[str]) -> None:
         for ticket in turns:
             waiter = self._waiters.pop(ticket, None)
             if waiter is None:  # of a gate of this name that this process has no more
@@ -197,22 +234,29 @@ class FairGate:
         """The tickets that have come in. A store that does not know this gate is told all of it."""
         while True:
             footing = self._member().footing(self)
-            told = news if footing is self._footing else self._everybody(news.leave)
+            told = news if footing is self._footing else self._everybody(news)
             self._footing = footing
+            if self._asks:
+                told = told._replace(asks=self._asks_of(told))
             try:
-                return footing.store.turns(self._key, self.limit, told)
+                return footing.store.turns(self._key, self.limit, told, self._one_model)
             except StoreLost as error:
                 self._member().lose(footing, error)
 
-    def _everybody(self, leave: Sequence[str]) -> Places:
+    def _everybody(self, news: Places) -> Places:
         """All that there is to tell, in order of arrival."""
         waiters = self._waiters.items()
         return Places(
-            leave,
+            news.leave,
             tuple(self._held),
             [ticket for ticket, waiter in waiters if not waiter.behind],
             [ticket for ticket, waiter in waiters if waiter.behind and waiter.settled],
+            news.spare,
         )
+
+    def _asks_of(self, places: Places) -> dict[str, Ask]:
+        tickets = (*places.hold, *places.wait, *places.behind, *places.spare)
+        return {ticket: self._asks[ticket] for ticket in tickets if ticket in self._asks}
 
     @property
     def _key(self) -> str:

@@ -9,17 +9,59 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from Middleware.common.types import Message, Messages
-from Middleware.utilities.hashing_utils import unstamped_content
+from Middleware.utilities.hashing_utils import message_hash, unstamped_content
 
 LEAST_COUNT = 3
 """A window of fewer messages moves as it does without a steady window."""
 _ROLES = ("user", "assistant")
 """Whose messages a window may begin with; the second only where the range holds none of the first."""
+_USUAL_SLACK = 3
+"""So many times its number of messages a window may hold beyond them, where no number is set."""
 
 Marks = Sequence[tuple[int, bytes]]
 """`(index, mark)` of candidates, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyWindow:
+    """How the windows of one node stand.
+
+    `slack`: how many messages a window of N may hold beyond N; None: 3 N. `summary_end`: the hash of the last
+    message that the compactor's summary holds, behind which the window begins; empty: there is none.
+    """
+
+    slack: int | None = None
+    summary_end: str = ""
+
+    def begin(self, messages: Messages, count: int) -> int:
+        """Index at which the window of `count` messages begins; 0 where all fit."""
+        if self.summary_end and (behind := _behind(self.summary_end, messages, count)) is not None:
+            return behind
+        return begin_of_messages(messages, count, self._slack_of(count))
+
+    def newest(self, newest: Iterable[Message], count: int) -> Messages:
+        """The window of `count` messages, oldest first; `newest` walks backwards. Of a summary it knows
+        nothing.
+        """
+        slack = self._slack_of(count)
+        messages = [*islice(newest, needed_length(count, slack))]
+        messages.reverse()
+        return messages[begin_of_messages(messages, count, slack) :]
+
+    def _slack_of(self, count: int) -> int:
+        return _USUAL_SLACK * count if self.slack is None else self.slack
+
+
+def _behind(summary_end: str, messages: Messages, count: int) -> int | None:
+    """Index behind the newest message with this hash that leaves `count`; None: there is none."""
+    for index in range(len(messages) - count - 1, -1, -1):
+        if message_hash(messages[index]) == summary_end:
+            return index + 1
+    return None
 
 
 def message_mark(message: Message, behind: Message) -> bytes:

@@ -674,7 +674,7 @@ class TestFailover:
         configs.endpoint("B", second.url, "KoboldCpp")
         shapes = []
 
-        def rebuild(backup):
+        def rebuild(_, backup):
             shapes.append(backup.takes_messages)
             return CallArguments(system_prompt="S ", prompt="P")
 

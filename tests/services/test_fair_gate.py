@@ -11,6 +11,7 @@ from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.services.cancellation_service import CancellationService
 from Middleware.services.fair_gate import FairGate, outgoing_gate
+from Middleware.services.shared_state.turns import Ask
 from tests.patience import PATIENCE_S, wait_until
 
 
@@ -273,3 +274,48 @@ class TestBehind:
         gate.release()
         threads[0].join(PATIENCE_S)
         assert served == ["chat", "title"]
+
+
+class TestModelsOfAMachine:
+    """Who says for which model it comes is served in rows (prompt-reuse.md 7.1)."""
+
+    def test_the_loaded_model_first(self, cancellation):
+        """Though another one has waited longer."""
+        gate, served = FairGate(1, cancellation=cancellation), []
+        gate.acquire(ask=Ask("desk", "a"))
+
+        def wait(model):
+            gate.acquire(timeout=PATIENCE_S, ask=Ask("desk", model))
+            served.append(model)
+            gate.release()
+
+        threads = []
+        for count, model in enumerate("baab", 1):
+            threads.append(threading.Thread(target=wait, args=(model,)))
+            threads[-1].start()
+            waiting(gate, count)
+        gate.release()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert "".join(served) == "aabb"
+
+    def test_a_gate_of_one_model_has_room_for_no_other(self, cancellation):
+        gate = FairGate(9, cancellation=cancellation, one_model=True)
+        assert gate.acquire(ask=Ask("desk", "a")) and gate.acquire(ask=Ask("desk", "a"))
+        assert not gate.acquire(blocking=False, ask=Ask("desk", "b"))
+        gate.release()
+        gate.release()
+        assert gate.acquire(blocking=False, ask=Ask("desk", "b"))
+
+    def test_a_spare_turn(self, cancellation):
+        """For work that can be left out: nobody waits, and no model is loaded for it. It counts as a slot."""
+        gate = FairGate(1, cancellation=cancellation, one_model=True)
+        assert not gate.take_spare(Ask("desk", "a"))
+        gate.acquire(ask=Ask("desk", "a"))
+        assert not gate.take_spare(Ask("desk", "a"))
+        gate.release()
+        assert not gate.take_spare(Ask("desk", "b"))
+        assert gate.take_spare(Ask("desk", "a")) and gate.held_slots == 1
+        assert not gate.acquire(blocking=False, ask=Ask("desk", "a"))
+        gate.release()
+        assert not gate.busy

@@ -13,6 +13,7 @@ from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
 from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
+from Middleware.utilities.text_utils import estimate_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,11 @@ class CallArguments:
     call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes.
     `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed before.
     `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
-    `llm_takes_images`: images go along only then. `rebuild(service)`: the same call in the shape of a backup
-    endpoint; None: as it is. Nothing in it is ever changed: each handler gets what `of_endpoint` gives.
+    `llm_takes_images`: images go along only then. `late_text`: exactly the text that was added to the newest
+    user message (`late_place` `after`: at its end, `before`: at its start; the joint is part of it), or the
+    content of a message of its own (`alone`); empty: there is no late prompt. `rebuild(call, service)`: the
+    same call in the shape of a backup endpoint; None: as it is. Nothing in it is ever changed: each handler
+    gets what `of_endpoint` gives.
     """
 
     conversation: Messages | None = None
@@ -38,7 +42,11 @@ class CallArguments:
     backup_of: str = ""
     asks_again: bool = True
     llm_takes_images: bool = False
-    rebuild: Callable[[Any], CallArguments] | None = field(default=None, repr=False, compare=False)
+    late_text: str = ""
+    late_place: str = ""
+    rebuild: Callable[[CallArguments, Any], CallArguments] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     def of_request(self, request_id: str | None) -> CallArguments:
         """The call as one of this request, unless it says whose it is."""
@@ -49,9 +57,14 @@ class CallArguments:
     def of_endpoint(self, service: Any, *, is_backup: bool, backup_of: str = "") -> CallArguments:
         """For one endpoint's handler: with its own copy of the messages, without images unless they are
         wanted. `backup_of`: the endpoint that failed before."""
-        asked = self.rebuild(service) if is_backup and self.rebuild is not None else self
+        asked = self.rebuild(self, service) if is_backup and self.rebuild is not None else self
         own = _copy_conversation(asked.conversation, with_images=self.llm_takes_images)
         return replace(asked, conversation=own, backup_of=backup_of)
+
+    def prompt_tokens(self) -> int:
+        """Estimate of the prompt."""
+        texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
+        return texts + sum(estimate_tokens(message["content"]) for message in self.conversation or ())
 
 
 _CHANGEABLE = (list, dict)

@@ -22,6 +22,7 @@ from Middleware.services.shared_state.store import (
     Places,
     StoreLost,
 )
+from Middleware.services.shared_state.turns import ROW
 
 # --------------------------------------------------------------------------
 # What the Redis store asks of the server, each a Lua script: one call is one step, never seen half done.
@@ -55,6 +56,9 @@ local function drop(dead)
   for _, gate in ipairs(redis.call('SMEMBERS', P .. 'gates')) do
     for _, place in ipairs(redis.call('SMEMBERS', P .. 'hold:' .. gate)) do
       if gone[owner_of(place, ' ')] then redis.call('SREM', P .. 'hold:' .. gate, place) end
+    end
+    for _, place in ipairs(redis.call('HKEYS', P .. 'asks:' .. gate)) do
+      if gone[owner_of(place, ' ')] then redis.call('HDEL', P .. 'asks:' .. gate, place) end
     end
     for _, queue in ipairs({'wait:', 'behind:'}) do
       for _, place in ipairs(redis.call('ZRANGE', P .. queue .. gate, 0, -1)) do
@@ -122,11 +126,73 @@ return 1
 """
 )
 
+_ROWS = (
+    f"""
+local ROW = {ROW}
+"""
+    + """
+-- The rule of turns.py. left: places in order of arrival; asks: place -> {machine, model}; rows: machine ->
+-- {model, turns}.
+local function grow_row(row, model)
+  if row and row[1] == model then return {model, row[2] + 1} end
+  return {model, 1}
+end
+local function next_model(left, asks, machine, row)
+  local first, other, again = nil, nil, false
+  for _, place in ipairs(left) do
+    local ask = asks[place]
+    if ask and ask[1] == machine then
+      first = first or ask[2]
+      if row and ask[2] == row[1] then again = true else other = other or ask[2] end
+    end
+  end
+  if not row then return first end
+  if not other or (again and row[2] < ROW) then return row[1] end
+  return other
+end
+local function next_place(left, asks, rows, under_way)
+  local busy = {}
+  for i, place in ipairs(left) do
+    local ask = asks[place]
+    if not ask then return i end
+    if not busy[ask[1]] then
+      local model = next_model(left, asks, ask[1], rows[ask[1]])
+      if (under_way[ask[1]] or model) == model then
+        for k, one in ipairs(left) do
+          if asks[one] and asks[one][1] == ask[1] and asks[one][2] == model then return k end
+        end
+      end
+      busy[ask[1]] = true
+    end
+  end
+  return nil
+end
+local function turns_in_rows(left, room, asks, rows, under_way, one_model)
+  local all, turns = {}, {}
+  for machine, row in pairs(rows) do all[machine] = row end
+  while #turns < room do
+    local i = next_place(left, asks, all, under_way)
+    if not i then break end
+    local place = table.remove(left, i)
+    turns[#turns + 1] = place
+    local ask = asks[place]
+    if ask then
+      all[ask[1]] = grow_row(all[ask[1]], ask[2])
+      if one_model then under_way[ask[1]] = ask[2] end
+    end
+  end
+  return turns
+end
+"""
+)
+
 TURNS = (
     _KNOWN
+    + _ROWS
     + """
-local gate, limit, places = ARGV[4], tonumber(ARGV[5]), cjson.decode(ARGV[6])
+local gate, limit, places, one_model = ARGV[4], tonumber(ARGV[5]), cjson.decode(ARGV[6]), ARGV[7] == '1'
 local hold, wait, behind = P .. 'hold:' .. gate, P .. 'wait:' .. gate, P .. 'behind:' .. gate
+local asks_key, rows_key = P .. 'asks:' .. gate, P .. 'rows:' .. gate
 local leaves = false
 bury()
 for _, ticket in ipairs(places.leave) do
@@ -134,7 +200,11 @@ for _, ticket in ipairs(places.leave) do
   redis.call('SREM', hold, place)
   redis.call('ZREM', wait, place)
   redis.call('ZREM', behind, place)
+  redis.call('HDEL', asks_key, place)
   leaves = true
+end
+for ticket, ask in pairs(places.asks) do
+  redis.call('HSET', asks_key, owner .. ' ' .. ticket, cjson.encode(ask))
 end
 for _, ticket in ipairs(places.hold) do
   local place = owner .. ' ' .. ticket
@@ -154,13 +224,34 @@ end
 stand(wait, places.wait)
 stand(behind, places.behind)
 redis.call('SADD', P .. 'gates', gate)
+local asks, rows, any = {}, {}, false
+local found = redis.call('HGETALL', asks_key)
+for i = 1, #found, 2 do
+  asks[found[i]] = cjson.decode(found[i + 1])
+  any = true
+end
+if any then
+  found = redis.call('HGETALL', rows_key)
+  for i = 1, #found, 2 do rows[found[i]] = cjson.decode(found[i + 1]) end
+end
+local function under_way()
+  local models = {}
+  for _, place in ipairs(redis.call('SMEMBERS', hold)) do
+    if asks[place] then models[asks[place][1]] = asks[place][2] end
+  end
+  return models
+end
 local held = redis.call('SCARD', hold)
-local queue, turns = wait, {}
-if held < limit then
-  turns = redis.call('ZRANGE', wait, 0, limit - held - 1)
-  if #turns == 0 and held == 0 then
-    queue = behind
-    turns = redis.call('ZRANGE', behind, 0, 0)
+local queue, room, turns = wait, limit - held, {}
+if redis.call('ZCARD', wait) == 0 and held == 0 then
+  queue, room = behind, math.min(room, 1)
+end
+if room > 0 then
+  if any then
+    turns = turns_in_rows(redis.call('ZRANGE', queue, 0, -1), room, asks, rows,
+      one_model and under_way() or {}, one_model)
+  else
+    turns = redis.call('ZRANGE', queue, 0, room - 1)
   end
 end
 local mine, others = {}, false
@@ -169,11 +260,36 @@ for _, place in ipairs(turns) do
     redis.call('ZREM', queue, place)
     redis.call('SADD', hold, place)
     mine[#mine + 1] = string.sub(place, #owner + 2)
+    local ask = asks[place]
+    if ask then
+      rows[ask[1]] = grow_row(rows[ask[1]], ask[2])
+      redis.call('HSET', rows_key, ask[1], cjson.encode(rows[ask[1]]))
+      redis.call('EXPIRE', rows_key, 86400)
+    end
   else
     others = true
   end
 end
 if leaves and others then tell('gate ' .. gate) end
+for _, ticket in ipairs(places.spare) do
+  local place = owner .. ' ' .. ticket
+  local ask = asks[place]
+  local free = redis.call('EXISTS', wait, behind) == 0 and redis.call('SCARD', hold) < limit
+  if ask then
+    local row = rows[ask[1]]
+    free = free and row and row[1] == ask[2]
+    for _, other in ipairs(redis.call('SMEMBERS', hold)) do
+      local its = asks[other]
+      if its and its[1] == ask[1] and its[2] ~= ask[2] then free = false end
+    end
+  end
+  if free then
+    redis.call('SADD', hold, place)
+    mine[#mine + 1] = ticket
+  else
+    redis.call('HDEL', asks_key, place)
+  end
+end
 if redis.call('EXISTS', hold, wait, behind) == 0 then redis.call('SREM', P .. 'gates', gate) end
 return mine
 """
@@ -334,8 +450,9 @@ class RedisStore:
     def remove(self, kind: str, key: str, value: str) -> None:
         self._calls.post("REMOVE", self._words(self._owner, kind, key, value))
 
-    def turns(self, gate: str, limit: int, places: Places) -> list[str]:
-        return [str(ticket) for ticket in self._run("TURNS", gate, limit, json.dumps(places._asdict()))]
+    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
+        told = json.dumps({**places._asdict(), "asks": dict(places.asks)})
+        return [str(ticket) for ticket in self._run("TURNS", gate, limit, told, "1" if one_model else "0")]
 
     def waiting(self, gate: str) -> int:
         return int(self._run("WAITING", gate))

@@ -23,6 +23,14 @@ from Middleware.services.shared_state.store import (
     Places,
     StoreLost,
 )
+from Middleware.services.shared_state.turns import (
+    Ask,
+    Queue,
+    Row,
+    grow_rows,
+    may_take_spare_turn,
+    next_turns,
+)
 from Middleware.utilities.file_locks import Identity, identity_of, is_damage, set_aside
 
 logger = logging.getLogger(__name__)
@@ -40,6 +48,10 @@ CREATE TABLE IF NOT EXISTS Places (
     Number INTEGER PRIMARY KEY AUTOINCREMENT, Gate TEXT, Ticket TEXT, Owner TEXT, State TEXT,
     UNIQUE (Gate, Ticket));
 CREATE INDEX IF NOT EXISTS PlacesByState ON Places (Gate, State, Number);
+CREATE TABLE IF NOT EXISTS Asks (
+    Gate TEXT, Ticket TEXT, Machine TEXT, Model TEXT, PRIMARY KEY (Gate, Ticket));
+CREATE TABLE IF NOT EXISTS MachineRows (
+    Gate TEXT, Machine TEXT, Model TEXT, Turns INTEGER, PRIMARY KEY (Gate, Machine));
 CREATE TABLE IF NOT EXISTS Messages (Number INTEGER PRIMARY KEY AUTOINCREMENT, Text TEXT, Told REAL);
 CREATE TABLE IF NOT EXISTS Notes (
     Number INTEGER PRIMARY KEY AUTOINCREMENT, Shelf TEXT, Key TEXT, Value TEXT, Written REAL,
@@ -121,22 +133,41 @@ class SqliteStore:
     def _write(self, sql: sqlite3.Connection, kind: str, key: str, value: str) -> None:
         sql.execute("INSERT OR REPLACE INTO Records VALUES (?, ?, ?, ?)", (kind, key, self._owner, value))
 
-    def turns(self, gate: str, limit: int, places: Places) -> list[str]:
+    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
         with self._transaction() as sql:
             self._bury(sql)
             self._check_known(sql)
             if places != Places():
                 self._place(sql, gate, places)
-            turns = _whose_turn(sql, gate, limit)
-            mine = [ticket for ticket, owner in turns if owner == self._owner]
+            queue, owners = _queue_of(sql, gate, limit, one_model)
+            turns = next_turns(queue)
+            mine = [ticket for ticket in turns if owners[ticket] == self._owner]
             _set_state(sql, gate, "holds", mine)
+            _write_rows(sql, gate, grow_rows(queue.rows, map(queue.asks.get, mine)))
             if places.leave and len(mine) < len(turns):
                 self._tell(sql, f"gate {gate}")
+            mine += [ticket for ticket in places.spare if self._took_spare_turn(sql, gate, ticket, queue)]
         return mine
 
+    def _took_spare_turn(self, sql: sqlite3.Connection, gate: str, ticket: str, queue: Queue) -> bool:
+        queue, _ = _queue_of(sql, gate, queue.limit, queue.one_model)
+        took = may_take_spare_turn(queue, queue.asks.get(ticket))
+        if took:
+            insert = "INSERT OR IGNORE INTO Places (Gate, Ticket, Owner, State) VALUES (?, ?, ?, 'holds')"
+            sql.execute(insert, (gate, ticket, self._owner))
+        else:
+            sql.execute("DELETE FROM Asks WHERE Gate = ? AND Ticket = ?", (gate, ticket))
+        return took
+
     def _place(self, sql: sqlite3.Connection, gate: str, places: Places) -> None:
+        for table in ("Places", "Asks"):
+            sql.executemany(
+                f"DELETE FROM {table} WHERE Gate = ? AND Ticket = ?",
+                [(gate, ticket) for ticket in places.leave],
+            )
         sql.executemany(
-            "DELETE FROM Places WHERE Gate = ? AND Ticket = ?", [(gate, ticket) for ticket in places.leave]
+            "INSERT OR REPLACE INTO Asks VALUES (?, ?, ?, ?)",
+            [(gate, ticket, *ask) for ticket, ask in places.asks.items()],
         )
         sql.executemany(
             "DELETE FROM Places WHERE Gate = ? AND Ticket = ? AND State = 'behind'",
@@ -230,6 +261,7 @@ class SqliteStore:
         gates = sql.execute("SELECT DISTINCT Gate FROM Places").fetchall()
         for table in ("Records", "Places", "Members"):
             sql.executemany(f"DELETE FROM {table} WHERE Owner = ?", owners)
+        sql.execute("DELETE FROM Asks WHERE (Gate, Ticket) NOT IN (SELECT Gate, Ticket FROM Places)")
         for (gate,) in gates:
             self._tell(sql, f"gate {gate}")
 
@@ -334,14 +366,34 @@ def _remove_notes(sql: sqlite3.Connection, which: str, values: tuple[object, ...
     sql.executemany("DELETE FROM Notes WHERE Number = ?", numbers)
 
 
-def _whose_turn(sql: sqlite3.Connection, gate: str, limit: int) -> list[tuple[str, str]]:
-    """The (ticket, owner) that may come in now, in order."""
-    first = "SELECT Ticket, Owner FROM Places WHERE Gate = ? AND State = ? ORDER BY Number LIMIT ?"
-    count = "SELECT COUNT(*) FROM Places WHERE Gate = ? AND State = 'holds'"
-    held: int = sql.execute(count, (gate,)).fetchone()[0]
-    if held >= limit:
-        return []
-    waiting = sql.execute(first, (gate, "waits", limit - held)).fetchall()
-    if waiting or held:
-        return waiting
-    return sql.execute(first, (gate, "behind", 1)).fetchall()
+def _queue_of(
+    sql: sqlite3.Connection, gate: str, limit: int, one_model: bool
+) -> tuple[Queue, dict[str, str]]:
+    """The queue of a gate as far as its next turns need it, and who owns its waiting tickets."""
+    find = "SELECT Ticket, Owner FROM Places WHERE Gate = ? AND State = ? ORDER BY Number LIMIT ?"
+    asks = {
+        ticket: Ask(machine, model)
+        for ticket, machine, model in sql.execute(
+            "SELECT Ticket, Machine, Model FROM Asks WHERE Gate = ?", (gate,)
+        )
+    }
+    holding = dict(sql.execute(find, (gate, "holds", limit)).fetchall())
+    queue = Queue(limit, holding, asks=asks, one_model=one_model)
+    room = limit - len(holding)
+    if room <= 0:
+        return queue, {}
+    most = -1 if asks else room  # rows may choose any of them
+    waiting = dict(sql.execute(find, (gate, "waits", most)).fetchall())
+    behind = {} if waiting else dict(sql.execute(find, (gate, "behind", -1 if asks else 1)).fetchall())
+    queue.waiting, queue.behind = waiting, behind
+    if asks:
+        found = sql.execute("SELECT Machine, Model, Turns FROM MachineRows WHERE Gate = ?", (gate,))
+        queue.rows = {machine: Row(model, turns) for machine, model, turns in found}
+    return queue, waiting | behind
+
+
+def _write_rows(sql: sqlite3.Connection, gate: str, rows: dict[str, Row]) -> None:
+    sql.executemany(
+        "INSERT OR REPLACE INTO MachineRows VALUES (?, ?, ?, ?)",
+        [(gate, machine, *row) for machine, row in rows.items()],
+    )

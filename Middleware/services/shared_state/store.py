@@ -10,10 +10,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
+
+from Middleware.services.shared_state.turns import (
+    Ask,
+    Queue,
+    Row,
+    grow_rows,
+    may_take_spare_turn,
+    next_turns,
+)
 
 BEAT_S = 2.0
 """How often a process that holds something says that it lives."""
@@ -43,13 +52,16 @@ class Places(NamedTuple):
     """What a process tells of its tickets at a gate. Telling the same again changes nothing.
 
     `leave`: neither wait nor hold any more; `hold`: are inside; `wait`: stand in the queue, in this order;
-    `behind`: wait for an empty gate only.
+    `behind`: wait for an empty gate only; `spare`: come in now, if nobody waits and no model has to be loaded
+    for them, or not at all. `asks`: of those among them that ask for a model of a machine.
     """
 
     leave: Sequence[str] = ()
     hold: Sequence[str] = ()
     wait: Sequence[str] = ()
     behind: Sequence[str] = ()
+    spare: Sequence[str] = ()
+    asks: Mapping[str, Ask] = MappingProxyType({})
 
 
 class Note(NamedTuple):
@@ -94,10 +106,11 @@ class SharedStore(Protocol):
         """Remove this process's record if it still has this value."""
         ...
 
-    def turns(self, gate: str, limit: int, places: Places) -> list[str]:
+    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
         """Tell of tickets; those of this process that have come in by it, at most `limit` holders in all.
 
-        First come, first served over all processes. Others whose turn has come are told `gate <gate>`.
+        Whose turn it is over all processes: `turns.py`. Others whose turn has come are told `gate <gate>`.
+        `one_model`: two models of a machine are never inside at the same time.
         """
         ...
 
@@ -134,11 +147,12 @@ class SharedStore(Protocol):
 
 @dataclass(slots=True)
 class _Gate:
-    """Tickets with their owners, in the order in which they came."""
+    """Tickets with their owners, in the order in which they came, and what they ask for."""
 
     holding: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     behind: dict[str, str] = field(default_factory=dict)
+    asks: dict[str, Ask] = field(default_factory=dict)
 
     def all(self) -> tuple[dict[str, str], ...]:
         return self.holding, self.waiting, self.behind
@@ -146,13 +160,15 @@ class _Gate:
 
 @dataclass(slots=True)
 class Tables:
-    """`beats`: owner -> time of its last beat. `records`: (kind, key) -> (owner, value). `notes`: (shelf,
+    """`beats`: owner -> time of its last beat. `records`: (kind, key) -> (owner, value). `rows`: gate ->
+    machine -> its row; a gate that nobody uses keeps it, as the machine keeps its model. `notes`: (shelf,
     key) -> note, and when it was written; the last one at the end.
     """
 
     beats: dict[str, float] = field(default_factory=dict)
     records: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     gates: dict[str, _Gate] = field(default_factory=dict)
+    rows: dict[str, dict[str, Row]] = field(default_factory=dict)
     inboxes: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[tuple[str, str], tuple[Note, float]] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -209,30 +225,57 @@ class MemoryStore:
             if self._tables.records.get((kind, key)) == (self._owner, value):
                 del self._tables.records[kind, key]
 
-    def turns(self, gate: str, limit: int, places: Places) -> list[str]:
+    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
         with self._lock:
             self._check_known()
             there = self._tables.gates.get(gate)
             if there is None:
                 there = self._tables.gates[gate] = _Gate()
             self._place(there, places)
-            turns = _whose_turn(there, limit)
-            mine = [ticket for ticket, owner in turns if owner == self._owner]
-            for ticket in mine:
-                there.waiting.pop(ticket, None)
-                there.behind.pop(ticket, None)
-                there.holding[ticket] = self._owner
-            if not (there.holding or there.waiting or there.behind):
-                del self._tables.gates[gate]
+            rows = self._tables.rows.get(gate, {})
+            queue = Queue(limit, there.holding, there.waiting, there.behind, there.asks, rows, one_model)
+            turns = next_turns(queue)
+            mine = [ticket for ticket in turns if self._owner_in(there, ticket) == self._owner]
+            self._let_in(there, mine)
+            if grown := grow_rows(rows, map(there.asks.get, mine)):
+                self._tables.rows.setdefault(gate, {}).update(grown)
             if places.leave and len(mine) < len(turns):
                 self._tell(f"gate {gate}")
+            mine += self._spare_turns(there, queue, places)
+            if not (there.holding or there.waiting or there.behind):
+                del self._tables.gates[gate]
         return mine
+
+    @staticmethod
+    def _owner_in(gate: _Gate, ticket: str) -> str | None:
+        return gate.waiting[ticket] if ticket in gate.waiting else gate.behind.get(ticket)
+
+    def _let_in(self, gate: _Gate, tickets: Sequence[str]) -> None:
+        for ticket in tickets:
+            gate.waiting.pop(ticket, None)
+            gate.behind.pop(ticket, None)
+            gate.holding[ticket] = self._owner
+
+    def _spare_turns(self, gate: _Gate, queue: Queue, places: Places) -> list[str]:
+        """Those of `spare` that come in. The queue looks at the gate's own tables."""
+        came = []
+        for ticket in places.spare:
+            if may_take_spare_turn(queue, places.asks.get(ticket)):
+                gate.holding[ticket] = self._owner
+                came.append(ticket)
+            else:
+                gate.asks.pop(ticket, None)
+        return came
 
     def _place(self, gate: _Gate, places: Places) -> None:
         for ticket in places.leave:
+            gate.asks.pop(ticket, None)
             for table in gate.all():
                 table.pop(ticket, None)
+        gate.asks.update(places.asks)
         for ticket in places.hold:
+            gate.waiting.pop(ticket, None)
+            gate.behind.pop(ticket, None)
             gate.holding[ticket] = self._owner
         for ticket in places.wait:
             gate.behind.pop(ticket, None)
@@ -311,18 +354,5 @@ class MemoryStore:
             for table in gate.all():
                 for ticket in [ticket for ticket, owner in table.items() if owner in owners]:
                     del table[ticket]
+                    gate.asks.pop(ticket, None)
             self._tell(f"gate {name}")
-
-
-def _whose_turn(gate: _Gate, limit: int) -> list[tuple[str, str]]:
-    """The (ticket, owner) that may come in now, in order."""
-    room = limit - len(gate.holding)
-    if room > 0 and gate.waiting:
-        return _first(gate.waiting.items(), room)
-    if gate.behind and not gate.holding and not gate.waiting and limit > 0:
-        return _first(gate.behind.items(), 1)
-    return []
-
-
-def _first(items: Iterable[tuple[str, str]], count: int) -> list[tuple[str, str]]:
-    return list(islice(items, count))

@@ -18,7 +18,13 @@ from Middleware.config import validation
 from Middleware.config.endpoints import ENV_REFERENCE, address_fault, load_endpoint, load_samplers
 from Middleware.config.json_positions import place_findings, repeated_keys
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
-from Middleware.config.paths import USER_POINTER, is_archived_user, is_tool_file, user_file
+from Middleware.config.paths import (
+    MACHINES_FILE,
+    USER_POINTER,
+    is_archived_user,
+    is_tool_file,
+    user_file,
+)
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, schema
 from Middleware.config.workflows import is_workflow, list_workflow_files, tool_faults
@@ -208,7 +214,8 @@ def _slips(file: str, document: Any) -> Iterator[Finding]:
 
 def all_files(snapshot: ConfigSnapshot) -> list[str]:
     """The files that mean something: an archive of old users, below `Users/`, does not."""
-    files = (file for folder in FOLDERS for file in _files_below(snapshot, folder))
+    files = [file for folder in FOLDERS for file in _files_below(snapshot, folder)]
+    files += [MACHINES_FILE] if snapshot.exists(MACHINES_FILE) else []
     return sorted(file for file in files if not is_archived_user(file))
 
 

@@ -23,9 +23,11 @@ from Middleware.common.types import JsonObject, Messages
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_routing
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
-from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, Prepared
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.execution_context import (
@@ -225,23 +227,22 @@ class _DryContext(NodeContext):
         return StubOutput.of(self.stub(), f"agent{self.node_number}Output", self.walk.taken.append)
 
     def dispatch(self, call: LlmCall) -> NodeResult:
-        prepared = LLMDispatchService.prepare(self, call)
-        if self.dry_node is not None:
-            self.dry_node.sent.append(_sent_request(prepared))
-        self.notes.prompt_tokens = prepared.prompt.tokens
+        asked, _ = LLMDispatchService.prepare(self, call)
+        streams = self.stream and call.stream
+        if self.dry_node is not None and self.llm_handler is not None:
+            self.dry_node.sent.append(_sent_request(self.llm_handler.llm, asked, streams))
+        self.notes.prompt_tokens = asked.prompt_tokens
         answer = LlmText(self.stub(), finish_reason="stop")
-        return NodeStream(iter([[whole_chunk(answer)]])) if prepared.stream else answer
+        return NodeStream(iter([[whole_chunk(answer)]])) if streams else answer
 
     def acquire_lock(self, lock_id: str) -> bool:
         return True
 
 
-def _sent_request(prepared: Prepared) -> Sent:
+def _sent_request(service: LlmApiService, asked: CallArguments, streams: bool) -> Sent:
     """The request that the node's backend would get."""
-    service = prepared.model.llm
-    call = prepared.call.of_endpoint(service, is_backup=False)
-    handler = service.handler_for(prepared.stream or service.endpoint.backend_stream == "always")
-    body = handler._payload(call)
+    handler = service.handler_for(streams or service.endpoint.backend_stream == "always")
+    body = handler._payload(asked.of_endpoint(service, is_backup=False))
     headers = {
         name: MASK if _is_secret(name, service.endpoint) else value
         for name, value in handler.request_headers().items()

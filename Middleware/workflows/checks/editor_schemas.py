@@ -56,7 +56,7 @@ NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
 
 FILE_KINDS = (
-    *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
+    *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver", "machines"),
     *(MEMORY_KIND, COMPACTOR_KIND, "mcptool"),
 )
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}

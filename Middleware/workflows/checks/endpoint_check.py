@@ -17,6 +17,7 @@ from Middleware.config.endpoints import (
     load_samplers,
 )
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.machines import machine_names
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
@@ -42,7 +43,34 @@ def all_findings(snapshot: ConfigSnapshot, users: Iterable[UserSettings]) -> lis
             findings += endpoint_findings(snapshot, user, name)
     for name in snapshot.files("ApiTypes"):
         findings += api_type_findings(snapshot, name)
-    return findings
+    return [*findings, *machine_findings(snapshot)]
+
+
+def machine_findings(snapshot: ConfigSnapshot) -> Iterator[Finding]:
+    """A warning for each machine in Machines.json that no endpoint names."""
+    try:
+        machines = machine_names(snapshot)
+    except ConfigError:
+        return
+    named = set(_named_machines(snapshot)) if machines else set()
+    for machine in machines:
+        if machine not in named:
+            near = validation.nearest(machine, sorted(named))
+            hint = f" (did you mean {near!r}?)" if near else ""
+            pointer = validation.json_pointer([machine])
+            message = f"no endpoint has this machine in its `machine`{hint}"
+            yield Finding(paths.MACHINES_FILE, pointer, WARNING, message)
+
+
+def _named_machines(snapshot: ConfigSnapshot) -> Iterator[str]:
+    for below in ["", *_folders(snapshot, "")]:
+        for name in snapshot.files(f"Endpoints/{below}"):
+            try:
+                machine = snapshot.read(f"Endpoints/{below}{name}.json").get("machine")
+            except ConfigError:
+                continue
+            if isinstance(machine, str):
+                yield machine.strip()
 
 
 def _folders(snapshot: ConfigSnapshot, below: str) -> Iterator[str]:

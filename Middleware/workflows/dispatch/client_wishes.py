@@ -98,51 +98,34 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
 _NO_SAMPLERS = ("max_tokens", "response_format", "parallel_tool_calls")
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What one node takes: checked values by name. `response_format` is a schema here."""
+def take_wishes(node: NodeConfig, wishes: Mapping[str, Wish]) -> JsonObject:
+    """What one node takes: checked values by name; `response_format` is a schema here. The node's own
+    `structuredOutputFile` wins.
 
-    values: Mapping[str, Any]
+    Raises ClientRequestError for a value that cannot be.
+    """
+    names = node.get("clientParameters") if wishes else None
+    taken: JsonObject = {}
+    for name in names if isinstance(names, list) else ():
+        if name not in wishes or name not in _CHECKS:
+            continue
+        if name == "response_format" and node.get("structuredOutputFile"):
+            continue
+        value = _checked_wish(name, wishes[name])
+        if value is not None:
+            taken[name] = value
+    return taken
 
-    @classmethod
-    def by(cls, node: NodeConfig, wishes: Mapping[str, Wish]) -> Taken:
-        """The node's own `structuredOutputFile` wins.
 
-        Raises ClientRequestError for a value that cannot be.
-        """
-        names = node.get("clientParameters") if wishes else None
-        found: dict[str, Any] = {}
-        for name in names if isinstance(names, list) else ():
-            if name not in wishes or name not in _CHECKS:
-                continue
-            if name == "response_format" and node.get("structuredOutputFile"):
-                continue
-            value = _checked_wish(name, wishes[name])
-            if value is not None:
-                found[name] = value
-        return cls(found)
+def token_limit(taken: JsonObject, limit: int) -> int:
+    """The node's limit in tokens, or the client's if that is less."""
+    wished: int = taken.get("max_tokens", limit)
+    return min(limit, wished)
 
-    def limit(self, limit: int) -> int:
-        """The node's limit in tokens, or the client's if that is less."""
-        wished: int = self.values.get("max_tokens", limit)
-        return min(limit, wished)
 
-    @property
-    def samplers(self) -> JsonObject:
-        """Under their canonical names."""
-        return {
-            _CANONICAL.get(name, name): value
-            for name, value in self.values.items()
-            if name not in _NO_SAMPLERS
-        }
-
-    @property
-    def schema(self) -> JsonObject | None:
-        return self.values.get("response_format")
-
-    @property
-    def parallel_tool_calls(self) -> bool | None:
-        return self.values.get("parallel_tool_calls")
+def wished_samplers(taken: JsonObject) -> JsonObject:
+    """Those of what a node takes, under their canonical names."""
+    return {_CANONICAL.get(name, name): value for name, value in taken.items() if name not in _NO_SAMPLERS}
 
 
 def _checked_wish(name: str, wish: Wish) -> Any:
@@ -156,7 +139,7 @@ def refuse_wrong(nodes: Iterable[NodeConfig], wishes: Mapping[str, Wish]) -> Non
     """Raise ClientRequestError if one of these nodes takes a wish that cannot be: before any of them runs."""
     if wishes:
         for node in nodes:
-            Taken.by(node, wishes)
+            take_wishes(node, wishes)
 
 
 def unused_fields(wishes: Mapping[str, Wish], taken: Iterable[str]) -> list[str]:

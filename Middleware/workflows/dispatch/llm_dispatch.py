@@ -1,7 +1,7 @@
 """One node's LLM call: from the node's fields and the conversation to text, a tool-call dict or a stream.
 
 Knows no backend: it hands prompt arguments to the node's `LlmApiService`. It neither cleans nor records.
-Source: spec nodes.md 3.1; backends.md 13, 15.6.
+Source: spec nodes.md 3.1; backends.md 13, 15.6; prompt-reuse.md 1, 2.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.types import JsonObject, Message, Messages
-from Middleware.config.endpoints import EndpointConfig
-from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.named_files import load_prompt_template, load_structured_schema
-from Middleware.config.users import UserSettings
+from Middleware.config.named_files import load_structured_schema
+from Middleware.config.users import BY_COMPACTOR
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import structured_output_block
-from Middleware.llmapis.failover import Service
+from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText, count_call
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
+from Middleware.services.compacted_messages import summary_end
 from Middleware.utilities.model_json import json_values, object_of, places_of_json
+from Middleware.utilities.steady_window import SteadyWindow
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
-from Middleware.workflows.dispatch.client_wishes import Taken
+from Middleware.workflows.dispatch.client_wishes import take_wishes
+from Middleware.workflows.dispatch.late_prompt import NO_LATE_PROMPT, LatePrompt
 from Middleware.workflows.dispatch.prompt_assembly import (
+    Clamp,
     Parts,
-    Prompt,
-    PromptTarget,
     assemble,
+    assemble_next_turn,
     hourly_warnings,
 )
 from Middleware.workflows.models.execution_context import (
@@ -44,9 +45,13 @@ from Middleware.workflows.models.execution_context import (
     is_tool_call_answer,
     result_text,
 )
+from Middleware.workflows.models.node_keys import common_value
 from Middleware.workflows.streaming.response_handler import whole_chunk
 
 logger = logging.getLogger(__name__)
+
+LATE_BESIDE_PROMPT = 'latePrompt is for nodes that send the conversation; write it into "prompt"'
+"""What is wrong of a node that has both."""
 
 
 # --------------------------------------------------------------------------
@@ -172,70 +177,92 @@ def _answer(name: str, arguments: str) -> JsonObject:
 # --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """All that is decided before the backend is called; a dry run stops here."""
-
-    model: LlmHandler
-    prompt: Prompt
-    call: CallArguments
-    demand: Demand | None
-    stream: bool
-
-
 class LLMDispatchService:
     """A node's LLM call. Stateless; `prepare` decides, `send` calls, `dispatch` does both."""
 
     @staticmethod
-    def prepare(context: ExecutionContext, call: LlmCall) -> Prepared:
-        """What will be sent. Raises ConfigError (no endpoint, unknown schema), ValueError (no messages)."""
-        model = context.llm_handler
-        if model is None:
-            raise ConfigError(
-                'this node needs an "endpointName"',
-                file=context.workflow_file.file,
-                pointer=f"/nodes/{context.node_number - 1}",
-            )
-        parts = _parts(context, call, model)
-        taken = Taken.by(context.config, context.question.wishes)
-        demand, schema = _constraints(context, model, bool(parts.tools), taken.schema)
-        if demand is not None:
-            parts = replace(parts, demand=demand.instruction)
-        prompt = assemble(parts, target_of(model, bare=call.bare))
-        _report(context, prompt)
-        stream = context.stream if call.stream is None else call.stream
-        asked = CallArguments(
-            tools=list(parts.sent_tools) or None,
-            tool_choice=context.tool_choice if parts.sent_tools else None,
-            parallel_tool_calls=taken.parallel_tool_calls if parts.sent_tools else None,
-            schema=schema,
-            request_id=context.request_id,
-            trace=context.trace,
-            llm_takes_images=call.llm_takes_images,
-        )
-        rebuild = partial(_rebuilt, context, call, parts, asked)
-        sent = replace(prompt.put_into(asked), rebuild=rebuild)
-        return Prepared(model, prompt, sent, demand, stream)
+    def prepare(context: ExecutionContext, call: LlmCall) -> tuple[CallArguments, Demand | None]:
+        """What will be asked, and the tool call that must come of it, if one must; a dry run stops here.
+
+        Raises ConfigError (no endpoint, unknown schema), ValueError (no messages)."""
+        parts, asked, demand = _question(context, call)
+        asked, clamp = assemble(parts, _shape(context, call), asked)
+        _report(context, clamp)
+        return asked, demand
+
+    @staticmethod
+    def next_turn(context: ExecutionContext, call: LlmCall, answer: str) -> CallArguments:
+        """What the same call will ask first in the next turn, after this `answer` (the text that the user
+        sees): tools, system prompt, the window as the next turn will begin it, the answer at its end; nothing
+        late, no new message.
+
+        For a node that sends the conversation, to a backend that takes messages. Raises as `prepare`. Source:
+        prompt-reuse.md 6.
+        """
+        parts, asked, _ = _question(context, call)
+        return replace(assemble_next_turn(parts, _shape(context, call), asked, answer), rebuild=None)
 
     @staticmethod
     def dispatch(context: ExecutionContext, call: LlmCall) -> NodeResult:
         """Prepare and send: `LlmText`, a tool-call dict or a `NodeStream`. Raises what those raise."""
-        return LLMDispatchService.send(context, LLMDispatchService.prepare(context, call))
+        return LLMDispatchService.send(context, call, *LLMDispatchService.prepare(context, call))
 
     @staticmethod
-    def send(context: ExecutionContext, prepared: Prepared) -> NodeResult:
+    def send(
+        context: ExecutionContext, call: LlmCall, asked: CallArguments, demand: Demand | None
+    ) -> NodeResult:
         """A stream is open when this returns. Raises BackendError."""
-        tokens = prepared.prompt.tokens
-        if prepared.demand is not None:
-            result = _ask_for_call(context, prepared, prepared.demand)
-            return _as_stream(result, tokens) if prepared.stream else result
-        if prepared.stream:
-            batches = prepared.model.llm.stream_batches(prepared.call)
-            return NodeStream(batches, prompt_tokens=tokens, running=True)
-        return _whole_answer(context, prepared)
+        llm, streams = _model(context).llm, context.stream and call.stream
+        if demand is not None:
+            result = _ask_for_call(context, llm, asked, demand)
+            return _as_stream(result, asked.prompt_tokens) if streams else result
+        if streams:
+            batches = llm.stream_batches(asked)
+            return NodeStream(batches, prompt_tokens=asked.prompt_tokens, running=True)
+        return _whole_answer(context, llm, asked)
 
 
 # --- what is sent ---
+
+
+def _question(context: ExecutionContext, call: LlmCall) -> tuple[Parts, CallArguments, Demand | None]:
+    """What the call wants to send, the call still without its prompt, and the tool call that must come of
+    it.
+    """
+    model = _model(context)
+    parts = _parts(context, call, model)
+    taken = take_wishes(context.config, context.question.wishes)
+    demand, schema = _constraints(context, model, bool(parts.tools), taken.get("response_format"))
+    if demand is not None:
+        parts = replace(parts, demand=demand.instruction)
+    asked = CallArguments(
+        tools=list(parts.sent_tools) or None,
+        tool_choice=context.tool_choice if parts.sent_tools else None,
+        parallel_tool_calls=taken.get("parallel_tool_calls") if parts.sent_tools else None,
+        schema=schema,
+        request_id=context.request_id,
+        trace=context.trace,
+        llm_takes_images=call.llm_takes_images,
+        rebuild=partial(_rebuild, call, parts),
+    )
+    return parts, asked, demand
+
+
+def _shape(context: ExecutionContext, call: LlmCall) -> LlmHandler:
+    """The node's model, without its template where the call wants none."""
+    model = _model(context)
+    return replace(model, prompt_template={}) if call.bare else model
+
+
+def _model(context: ExecutionContext) -> LlmHandler:
+    """The node's. Raises ConfigError for a node without an endpoint."""
+    if context.llm_handler is None:
+        raise ConfigError(
+            'this node needs an "endpointName"',
+            file=context.workflow_file.file,
+            pointer=f"/nodes/{context.node_number - 1}",
+        )
+    return context.llm_handler
 
 
 def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts:
@@ -253,8 +280,11 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
     def fill_part(given: str | None, raw: str) -> str:
         if given is not None:
             return given
-        return context.fill(raw, messages=seen) if raw else ""
+        return context.fill(raw, messages=seen, steady=True) if raw else ""
 
+    late = context.value("latePrompt")
+    if late and authored:
+        context.warn(LATE_BESIDE_PROMPT)
     tools = context.tools if node.get("allowTools") else None
     return Parts(
         node=node,
@@ -268,7 +298,27 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
         max_tokens=model.llm.max_tokens,
         wants_generation_prompt=wants_generation_prompt(context),
         user_clamp=context.user.clamp_prompt_to_context_window,
+        steady=steady_window_of(context, with_summary=not authored),
+        late=NO_LATE_PROMPT if authored or not late else _late_prompt(context, late, seen),
     )
+
+
+def _late_prompt(context: ExecutionContext, raw: str, seen: Messages | None) -> LatePrompt:
+    return LatePrompt(context.fill(raw, messages=seen), context.value("latePromptPlace"))
+
+
+def steady_window_of(context: ExecutionContext, *, with_summary: bool = False) -> SteadyWindow | None:
+    """How the node's windows stand; None: they move with each turn. `with_summary`: the compactor's summary
+    is looked at where the node asks for it. Raises ConfigError for a value that is none.
+    """
+    setting = common_value(context.config, "steadyWindow")
+    if setting is None:
+        setting = context.user.steady_window
+    if setting is False:
+        return None
+    if setting == BY_COMPACTOR and with_summary and context.store is not None:
+        return SteadyWindow(summary_end=summary_end(context.store))
+    return SteadyWindow(None if isinstance(setting, bool | str) else setting)
 
 
 def _text(value: Any) -> str:
@@ -291,23 +341,7 @@ def wants_generation_prompt(context: ExecutionContext) -> bool:
     return bool(node.get("forceGenerationPromptIfEndpointAllows") or node.get("addUserTurnTemplate"))
 
 
-def target_of(model: LlmHandler, *, bare: bool = False) -> PromptTarget:
-    """The shape that a node's model takes; `bare`: without its template."""
-    template = {} if bare else model.prompt_template
-    return PromptTarget(model.llm.endpoint, model.takes_message_collection, template)
-
-
-def template_of(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig) -> Mapping[str, str]:
-    """The prompt template of an endpoint, else the user's, else nothing.
-
-    Raises ConfigMissing for an unknown name.
-    """
-    return load_prompt_template(snapshot, endpoint.prompt_template or user.chat_prompt_template_name)
-
-
-def _rebuilt(
-    context: ExecutionContext, call: LlmCall, parts: Parts, asked: CallArguments, service: Service
-) -> CallArguments:
+def _rebuild(call: LlmCall, parts: Parts, asked: CallArguments, service: LlmApiService) -> CallArguments:
     """The same call for a backup endpoint, in the backup's shape.
 
     Raises BackendError for a backup whose model would not see the picture `must_show`.
@@ -315,11 +349,7 @@ def _rebuilt(
     if call.must_show and not service.can_show(call.must_show):
         message = f"cannot take an image from this source: {call.must_show:.100}"
         raise BackendError(service.endpoint.name, "config_error", message)
-    endpoint = service.endpoint
-    plain = call.bare or service.takes_messages
-    template = {} if plain else template_of(context.snapshot, context.user, endpoint)
-    target = PromptTarget(endpoint, service.takes_messages, template)
-    return assemble(parts, target).put_into(asked)
+    return assemble(parts, LlmHandler.of(service, bare=call.bare), asked)[0]
 
 
 def _split_exchange(messages: Messages, model: LlmHandler) -> tuple[Messages, Messages]:
@@ -380,48 +410,52 @@ def _constraints(
     return None, load_structured_schema(context.snapshot, context.user, name)
 
 
-def _report(context: ExecutionContext, prompt: Prompt) -> None:
-    for warning in prompt.warnings:
+def _report(context: ExecutionContext, clamp: Clamp) -> None:
+    for warning in clamp.warnings:
         context.warn(warning)
-    if prompt.costly_tools and hourly_warnings.is_due(context.user.name, "costly tools"):
-        context.warn(prompt.costly_tools)
-    if prompt.dropped and context.trace is not None:
-        context.trace.node.dropped += prompt.dropped
-    if prompt.dropped:
+    if clamp.costly_tools and hourly_warnings.is_due(context.user.name, "costly tools"):
+        context.warn(clamp.costly_tools)
+    if clamp.dropped and context.trace is not None:
+        context.trace.node.dropped += clamp.dropped
+    if clamp.dropped:
         logger.info(
             "%s, node %d: %d messages left out, to fit the context window",
             context.workflow_file.file,
             context.node_number,
-            prompt.dropped,
+            clamp.dropped,
         )
 
 
 # --- the call ---
 
 
-def _whole_answer(context: ExecutionContext, prepared: Prepared) -> LlmText | JsonObject:
+def _whole_answer(
+    context: ExecutionContext, llm: LlmApiService, asked: CallArguments
+) -> LlmText | JsonObject:
     """One whole answer, counted. A call that was cancelled gave none."""
-    result = prepared.model.llm.whole_answer(prepared.call)
+    result = llm.whole_answer(asked)
     if not context.is_cancelled():
-        count_call(context.request, result, prepared.prompt.tokens)
+        count_call(context.request, result, asked.prompt_tokens)
     return result
 
 
-def _ask_for_call(context: ExecutionContext, prepared: Prepared, demand: Demand) -> LlmText | JsonObject:
+def _ask_for_call(
+    context: ExecutionContext, llm: LlmApiService, asked: CallArguments, demand: Demand
+) -> LlmText | JsonObject:
     """At most two tries. A reply that is no such call is given as it is, with an error in the log."""
     result: LlmText | JsonObject = LlmText("")
     for _ in range(2):
-        result = _whole_answer(context, prepared)
+        result = _whole_answer(context, llm, asked)
         if is_tool_call_answer(result) or context.is_cancelled():
             return result
-        text = remove_thinking_from_text(result_text(result), prepared.model.llm.endpoint.raw)
+        text = remove_thinking_from_text(result_text(result), llm.endpoint.raw)
         if (answer := call_of(text, demand)) is not None:
             thinking, usage = getattr(result, "thinking", ""), getattr(result, "usage", None)
             extras = {"thinking": thinking, "usage": usage}
             return answer | {key: value for key, value in extras.items() if value}
     logger.error(
         "endpoint '%s': two replies were not a call of %s, so the text is returned unchanged",
-        prepared.model.llm.endpoint.name,
+        llm.endpoint.name,
         ", ".join(sorted(demand.names)),
     )
     return result

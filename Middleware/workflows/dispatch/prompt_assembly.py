@@ -1,8 +1,8 @@
 """From one node's texts and the conversation to what a backend is sent: messages, or a flat prompt. Pure.
 
-Windows, merging, inserted turns, image limits, the clamp, templates, the generation prompt. Messages are
-handed on, never changed or copied; what the log should say is collected in `Prompt.warnings` and
-`Prompt.dropped`. Source: spec nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8.
+Windows, merging, inserted turns, image limits, the clamp, the late prompt, templates, generation prompts.
+Messages are handed on, never changed; what the log should say is collected in the `Clamp`. Source: spec
+nodes.md 3.1; backends.md 13.1-13.4, 14; workflows.md 6.7, 7.8; prompt-reuse.md 1, 2.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from Middleware.common.types import Message, Messages, NodeConfig
 from Middleware.config.endpoints import EndpointConfig, InjectedTexts
 from Middleware.config.users import means_true
 from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
     answered_length,
@@ -28,11 +29,18 @@ from Middleware.utilities.prompt_extraction_utils import (
     newest_within,
     without_system,
 )
+from Middleware.utilities.steady_window import SteadyWindow, newest_steady
 from Middleware.utilities.text_utils import (
     ESTIMATION_FACTORS,
     estimate_json_tokens,
     estimate_tokens,
     estimation_factor,
+)
+from Middleware.workflows.dispatch.late_prompt import (
+    NO_LATE_PROMPT,
+    LateMessages,
+    LatePrompt,
+    add_late,
 )
 from Middleware.workflows.models.node_keys import common_value
 
@@ -48,6 +56,7 @@ class Parts:
     `authored`: the user turn, or None: the conversation is sent. `exchange`: tool turns that follow an
     authored turn. `demand`: the text that asks for a call in place of the `tools`, which are then not sent.
     `wants_generation_prompt`: the endpoint decides whether it gets one. `user_clamp`: the user's setting.
+    `steady`: how windows stand, None: they move with each turn. `late`: text behind the conversation.
     """
 
     node: NodeConfig
@@ -62,6 +71,8 @@ class Parts:
     max_tokens: int = 0
     wants_generation_prompt: bool = False
     user_clamp: Any = None
+    steady: SteadyWindow | None = None
+    late: LatePrompt = NO_LATE_PROMPT
 
     @property
     def sent_tools(self) -> Sequence[Any]:
@@ -73,65 +84,65 @@ class Parts:
         return "\n\n".join(filter(None, (self.system, self.demand)))
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTarget:
-    """Who is sent to: the endpoint, its template (flat), whether it takes messages."""
+def assemble(parts: Parts, model: LlmHandler, call: CallArguments) -> tuple[CallArguments, Clamp]:
+    """`call` with the prompt that `model` is sent for `parts`, and the clamp that it was cut to.
 
-    endpoint: EndpointConfig
-    takes_messages: bool
-    template: Mapping[str, str] = field(default_factory=dict)
+    Chat: `conversation`. Flat: the two texts, and a conversation only if images go along. Never raises on any
+    conversation.
+    """
+    clamp = Clamp.of(parts, model.llm.endpoint)
+    if model.takes_message_collection:
+        sent = add_late(_chat(parts, clamp), parts.late, system_stays=not model.llm.lifts_system_messages)
+        call = replace(call, conversation=sent.messages, system_prompt=None, prompt=None)
+        return replace(call, late_text=sent.text, late_place=sent.place), clamp
+    turns = None if parts.authored is not None else _flat_turns(parts, clamp)
+    images = gathered_images(parts, turns if parts.steady is not None else None)
+    pictures = [{"role": "user", "content": "", "images": images}] if images else None
+    sent = LateMessages([]) if turns is None else add_late(turns, parts.late, system_stays=False)
+    system, text = _flat(parts, sent.messages, model, clamp)
+    call = replace(call, conversation=pictures, system_prompt=system, prompt=text)
+    return replace(call, late_text=sent.text, late_place=sent.place), clamp
+
+
+def assemble_next_turn(parts: Parts, model: LlmHandler, call: CallArguments, answer: str) -> CallArguments:
+    """`call` with what the prompt of the next turn will begin with, once this turn is answered: for reading
+    ahead, by a backend that takes messages.
+
+    The system prompt, the window as the next turn will begin it, `answer` (as the user sees it) at its end;
+    no late prompt and no new message. `parts`: of this turn, nothing authored. Source: prompt-reuse.md 6.
+    """
+    said: Message = {"role": "assistant", "content": answer}
+    new: Message = {"role": "user", "content": ""}
+    next_turn = replace(parts, messages=[*parts.messages, said, new], late=NO_LATE_PROMPT)
+    call, _ = assemble(next_turn, model, call)
+    return replace(call, conversation=(call.conversation or [])[:-1])
 
 
 @dataclass(slots=True)
-class Prompt:
-    """What is sent. Chat: `conversation`. Flat: the two texts, and a conversation only if images go along.
-
-    `costly_tools`: a sentence for the log when the tools fill the window; true of each message of such a
-    client, so whoever logs it does so now and then.
-    """
-
-    conversation: Messages | None = None
-    system_prompt: str | None = None
-    prompt: str | None = None
-    warnings: list[str] = field(default_factory=list)
-    costly_tools: str = ""
-    dropped: int = 0
-
-    def put_into(self, call: CallArguments) -> CallArguments:
-        """A call that asks this."""
-        return replace(
-            call, conversation=self.conversation, system_prompt=self.system_prompt, prompt=self.prompt
-        )
-
-    def tokens(self) -> int:
-        """Estimate of the prompt."""
-        texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
-        return texts + sum(estimate_tokens(message["content"]) for message in self.conversation or ())
-
-
-def assemble(parts: Parts, target: PromptTarget) -> Prompt:
-    """What `target` is sent for `parts`. Never raises on any conversation."""
-    clamp = Clamp.of(parts, target.endpoint)
-    if target.takes_messages:
-        return _chat(parts, clamp)
-    return _flat(parts, target, clamp)
-
-
-@dataclass(frozen=True, slots=True)
 class Clamp:
-    """The context-window clamp of one call.
+    """The context-window clamp of one call, and what the log should say of it.
 
-    `budget` None: nothing is dropped. `factor`: 1.0 while it is off.
+    `budget` None: nothing is dropped. `factor`: 1.0 while it is off. `dropped`: messages that did not fit.
+    `costly_tools`: a sentence when the tools fill the window; true of each message of such a client, so
+    whoever logs it does so now and then. `steady`: whether what it leaves begins at a place that stays.
     """
 
     on: bool = False
     budget: int | None = None
     factor: float = 1.0
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
     costly_tools: str = ""
+    dropped: int = 0
+    steady: bool = False
 
     @classmethod
     def of(cls, parts: Parts, endpoint: EndpointConfig) -> Clamp:
+        clamp = cls._of_settings(parts, endpoint)
+        clamp.steady = parts.steady is not None
+        return clamp
+
+    @classmethod
+    def _of_settings(cls, parts: Parts, endpoint: EndpointConfig) -> Clamp:
         settings = (
             parts.node.get("clampPromptToContextWindow"),
             endpoint.clamp_prompt_to_context_window,
@@ -144,7 +155,7 @@ class Clamp:
         if window is None:
             return cls(True, None, factor, warnings)
         room = (window - max(0, parts.max_tokens)) * factor
-        budget = int(room) - RESERVE - estimate_tokens(parts.system)
+        budget = int(room) - RESERVE - estimate_tokens(parts.system) - parts.late.counted_tokens
         tools = _tool_tokens(parts)
         if tools * 2 > room:
             return cls(True, budget, factor, warnings, _costly_tools(len(parts.tools), tools, int(window)))
@@ -155,9 +166,33 @@ class Clamp:
         """What a message's content counts in a limit of the node."""
         return clamped_cost if self.on else message_cost
 
-    def prompt(self) -> Prompt:
-        """An empty prompt that knows what the log should say of this clamp."""
-        return Prompt(warnings=list(self.warnings), costly_tools=self.costly_tools)
+    def within(self, messages: Messages, budget: int, keep: int, cost: Callable[[Message], int]) -> Messages:
+        """The newest messages within a token budget; the newest `keep` stay, whatever they cost."""
+        cut = newest_steady if self.steady else newest_within
+        return cut(reversed(messages), budget=budget, minimum=keep, cost=cost)
+
+    def fit(self, messages: Messages, keep: int) -> Messages:
+        """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
+        if self.budget is None or not messages:
+            return messages
+        keep = max(1, keep)
+        kept = self.within(messages, self.budget, keep, _sent_cost)
+        self.dropped += len(messages) - len(kept)
+        if self.budget <= 0:
+            self.warnings.append(f"the context window leaves a budget of {self.budget} tokens for messages")
+        elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > self.budget:
+            what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
+            self.warnings.append(
+                f"{what} takes {tokens} tokens, over the budget of {self.budget}; it is sent whole"
+            )
+        return kept
+
+    def warn_of_length(self, text: str) -> None:
+        """An authored prompt is never cut: the log says that it is too long."""
+        if self.budget is not None and (tokens := estimate_tokens(text)) > self.budget:
+            self.warnings.append(
+                f"the prompt ({tokens} tokens) is over the budget of {self.budget} tokens; it is sent whole"
+            )
 
 
 def _tool_tokens(parts: Parts) -> int:
@@ -174,13 +209,13 @@ def _costly_tools(count: int, tokens: int, window: int) -> str:
     )
 
 
-def level_factor(level: Any) -> tuple[float, tuple[str, ...]]:
+def level_factor(level: Any) -> tuple[float, list[str]]:
     """Budget factor of an endpoint's `wilmerContextEstimationLevel`, and what to warn of."""
     factor = estimation_factor(level)
     if factor is None:
         known = ", ".join(ESTIMATION_FACTORS)
-        return 1.0, (f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}",)
-    return factor, ()
+        return 1.0, [f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}"]
+    return factor, []
 
 
 def window_size(node: NodeConfig) -> int:
@@ -208,34 +243,23 @@ def _ceiling(parts: Parts) -> int | None:
 def _capped_window(parts: Parts, clamp: Clamp) -> Messages:
     window = _window(parts)
     budget = int((_ceiling(parts) or 0) * clamp.factor)
-    return newest_within(reversed(window), budget=budget, minimum=answered_length(window), cost=clamp.cost)
+    return clamp.within(window, budget, answered_length(window), clamp.cost)
 
 
 def _window(parts: Parts) -> Messages:
-    front = leading_system_count(parts.messages)
-    wanted = max(window_size(parts.node), exchange_length(reversed(parts.messages)))
-    return _last(parts.messages, min(wanted, len(parts.messages) - front))
+    messages = parts.messages[leading_system_count(parts.messages) :]
+    return _newest(messages, window_size(parts.node), parts.steady)
+
+
+def _newest(messages: Messages, count: int, steady: SteadyWindow | None) -> Messages:
+    """The window of `count` messages; an open tool exchange is whole in it."""
+    if steady is not None:
+        count = len(messages) - steady.begin(messages, count)
+    return _last(messages, max(count, exchange_length(reversed(messages))))
 
 
 def _sent_cost(message: Message) -> int:
     return clamped_cost(message) + MESSAGE_OVERHEAD
-
-
-def _clamp_messages(messages: Messages, clamp: Clamp, prompt: Prompt, keep: int) -> Messages:
-    """`messages` without the oldest ones that do not fit. The newest `keep` stay, whatever they cost."""
-    if clamp.budget is None or not messages:
-        return messages
-    keep = max(1, keep)
-    kept = newest_within(reversed(messages), budget=clamp.budget, minimum=keep, cost=_sent_cost)
-    prompt.dropped += len(messages) - len(kept)
-    if clamp.budget <= 0:
-        prompt.warnings.append(f"the context window leaves a budget of {clamp.budget} tokens for messages")
-    elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > clamp.budget:
-        what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
-        prompt.warnings.append(
-            f"{what} takes {tokens} tokens, over the budget of {clamp.budget}; it is sent whole"
-        )
-    return kept
 
 
 def _without_orphaned_results(messages: Messages) -> Messages:
@@ -252,25 +276,21 @@ def _without_orphaned_results(messages: Messages) -> Messages:
 # --- chat ---
 
 
-def _chat(parts: Parts, clamp: Clamp) -> Prompt:
-    prompt = clamp.prompt()
+def _chat(parts: Parts, clamp: Clamp) -> Messages:
     system = [{"role": "system", "content": text}] if (text := parts.system_text) else []
     if parts.authored is not None:
-        _warn_of_length(parts.authored, clamp, prompt)
+        clamp.warn_of_length(parts.authored)
         turn: Message = {"role": "user", "content": parts.authored}
         if images := gathered_images(parts):
             turn["images"] = images
-        prompt.conversation = [*system, turn, *parts.exchange]
-        return prompt
+        return [*system, turn, *parts.exchange]
     window = _conversation_window(parts, clamp)
     if parts.takes_images and parts.max_images > 0:
         window = _with_newest_images(window, parts.max_images)
-    messages = _cut_turns(system, window, parts, clamp, prompt)
-    prompt.conversation = _with_a_user_turn(messages, parts.messages)
-    return prompt
+    return _with_a_user_turn(_cut_turns(system, window, parts, clamp), parts.messages)
 
 
-def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, prompt: Prompt) -> Messages:
+def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp) -> Messages:
     """The window in the shape that the node wants, cut to the clamp; an open tool exchange stays whole."""
     start = len(window) - exchange_length(reversed(window))
     exchange = shaped_turns(window[start:], parts.node)
@@ -279,26 +299,23 @@ def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp, p
         return [*older, *exchange]
     front = leading_system_count(older)
     turns = [*older[front:], *exchange]
-    kept = _clamp_messages(turns, clamp, prompt, len(exchange) or answered_length(turns))
+    kept = clamp.fit(turns, len(exchange) or answered_length(turns))
     start = len(kept) - len(exchange)
     return [*older[:front], *_without_orphaned_results(kept[:start]), *kept[start:]]
 
 
-def _warn_of_length(text: str, clamp: Clamp, prompt: Prompt) -> None:
-    if clamp.budget is not None and (tokens := estimate_tokens(text)) > clamp.budget:
-        prompt.warnings.append(
-            f"the prompt ({tokens} tokens) is over the budget of {clamp.budget} tokens; it is sent whole"
-        )
-
-
-def gathered_images(parts: Parts) -> list[str]:
-    """Images for an authored or a flat prompt: of the last N messages, the newest, oldest first."""
+def gathered_images(parts: Parts, sent: Messages | None = None) -> list[str]:
+    """Images for an authored or a flat prompt: of `sent`, else of the last N messages; the newest, oldest
+    first.
+    """
     if not parts.takes_images:
         return []
-    count = window_size(parts.node)
-    if count:
-        count = max(count, exchange_length(reversed(parts.messages)))
-    images = [i for m in _last(parts.messages, count) for i in m.get("images") or ()]
+    if sent is None:
+        count = window_size(parts.node)
+        if count:
+            count = max(count, exchange_length(reversed(parts.messages)))
+        sent = _last(parts.messages, count)
+    images = [i for m in sent for i in m.get("images") or ()]
     return images[-parts.max_images :] if parts.max_images > 0 else images
 
 
@@ -371,30 +388,39 @@ def _with_a_user_turn(messages: Messages, conversation: Messages) -> Messages:
 # --- flat ---
 
 
-def _flat(parts: Parts, target: PromptTarget, clamp: Clamp) -> Prompt:
-    prompt = clamp.prompt()
-    strict = target.endpoint.strict_prompt_template
-    injected = target.endpoint.injected_texts if strict else InjectedTexts()
-    template = target.template
+def _flat_turns(parts: Parts, clamp: Clamp) -> Messages:
+    """The conversation of a flat prompt. A window that stands is cut to messages, then to tokens, each
+    once.
+    """
+    count = window_size(parts.node) + 1
+    capped = None if _ceiling(parts) is None else _capped_window(parts, clamp)
+    if parts.steady is not None:
+        turns = _newest(without_system(parts.messages), count, parts.steady) if capped is None else capped
+        turns = without_system(turns)
+        return clamp.fit(turns, answered_length(turns))
+    turns = parts.messages if capped is None else capped
+    turns = without_system(clamp.fit(turns, answered_length(turns)))
+    return turns[-max(count, exchange_length(reversed(turns))) :]
+
+
+def _flat(parts: Parts, turns: Messages, model: LlmHandler, clamp: Clamp) -> tuple[str, str]:
+    """`(system prompt, prompt)`."""
+    endpoint, template = model.llm.endpoint, model.prompt_template
+    strict = endpoint.strict_prompt_template
+    injected = endpoint.injected_texts if strict else InjectedTexts()
     if parts.authored is None:
-        turns = parts.messages if _ceiling(parts) is None else _capped_window(parts, clamp)
-        turns = without_system(_clamp_messages(turns, clamp, prompt, answered_length(turns)))
-        turns = turns[-max(window_size(parts.node) + 1, exchange_length(reversed(turns))) :]
         text = _render_turns(turns, template, injected.prompt if strict else None)
     else:
-        _warn_of_length(parts.authored, clamp, prompt)
+        clamp.warn_of_length(parts.authored)
         text = injected.prompt + parts.authored
     if parts.node.get("addUserTurnTemplate"):
         text = templates.user_turn(text, template)
     if parts.node.get("addOpenEndedAssistantTurnTemplate"):
         text = templates.affixes(template, "assistant")[0] + text
-    if parts.wants_generation_prompt and target.endpoint.add_generation_prompt:
+    if parts.wants_generation_prompt and endpoint.add_generation_prompt:
         text += templates.open_assistant_turn(template)
     system = templates.system_turn(injected.system + parts.system_text, template, strict=strict)
-    prompt.system_prompt, prompt.prompt = templates.strip_marks(system), templates.strip_marks(text)
-    if images := gathered_images(parts):
-        prompt.conversation = [{"role": "user", "content": "", "images": images}]
-    return prompt
+    return templates.strip_marks(system), templates.strip_marks(text)
 
 
 def _render_turns(turns: Messages, template: Mapping[str, str], inside_first: str | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from Middleware.common.types import Messages
+from Middleware.services.compacted_messages import OLD_FILE
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
 from Middleware.services.file_memories import End
 from Middleware.utilities.hashing_utils import message_hash, text_hash
@@ -21,7 +22,6 @@ from Middleware.workflows.memory.chunking import content, unprocessed_range
 from Middleware.workflows.memory.settings import SettingsFile
 from Middleware.workflows.models.execution_context import ExecutionContext
 
-OLD_FILE = "context_compactor_old.json"
 OLDEST_FILE = "context_compactor_oldest.json"
 REACH_FILE = "context_compactor_reach.json"
 """How far the oldest summary reaches: one entry a state of it, the last three. Its text is the hash of the

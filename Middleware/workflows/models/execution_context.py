@@ -111,7 +111,8 @@ class LlmCall:
 
     `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
-    None = the context's. `stream`: None = as the context says. `bare`: no template goes around the texts.
+    None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
+    template goes around the texts.
     """
 
     messages: Messages | None = None
@@ -119,7 +120,7 @@ class LlmCall:
     prompt: str | None = None
     llm_takes_images: bool = False
     max_images: int = 0
-    stream: bool | None = None
+    stream: bool = True
     must_show: str = ""
     bare: bool = False
 
@@ -189,11 +190,20 @@ class ExecutionContext(ABC):
         return self.keys[name].value_in(self.config, name)
 
     @abstractmethod
-    def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
+    def fill(
+        self,
+        text: str,
+        *,
+        messages: Messages | None = None,
+        drop_system: bool = False,
+        steady: bool = False,
+    ) -> str:
         """`text` with its variables filled, format or Jinja as the node says (workflows.md 7).
 
         `messages`: the conversation that the variables see, None = the node's. `drop_system`: no system
-        message in `chat_*` slices, whatever the model is. Raises ConfigError for a Jinja template that fails.
+        message in `chat_*` slices, whatever the model is. `steady`: slices of the conversation stand as the
+        node's windows do; for the prompts of a model (prompt-reuse.md 1). Raises ConfigError for a Jinja
+        template that fails.
         """
 
     @abstractmethod

@@ -14,7 +14,12 @@ from typing import Any, cast
 from Middleware.common.errors import ConfigError
 from Middleware.common.request_context import WISH_NAMES
 from Middleware.config.keys import Key, Shape
-from Middleware.config.users import means_true
+from Middleware.config.users import (
+    STEADY_WINDOW,
+    STEADY_WINDOW_ALLOWED,
+    means_true,
+    read_steady_window,
+)
 
 Keys = Mapping[str, "NodeKey"]
 
@@ -136,6 +141,26 @@ def as_it_is(value: Any) -> Any:
 def read_whole(value: Any) -> int | None:
     """A number as it is once a node runs; `true` is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _read_steady_window(value: Any) -> bool | int | str:
+    """As `read_steady_window`. Raises ValueError for anything else."""
+    steady = read_steady_window(value)
+    if steady is None:
+        raise ValueError(f"{STEADY_WINDOW_ALLOWED}, not {value!r}")
+    return steady
+
+
+LATE_PLACES = ("after", "before", "system")
+"""Where `latePrompt` stands to the newest user message."""
+
+
+def _read_late_place(value: Any) -> str:
+    """Raises ValueError for what is no place."""
+    place = value.strip().lower() if isinstance(value, str) else value
+    if place not in LATE_PLACES:
+        raise ValueError(f"one of {', '.join(LATE_PLACES)}, not {value!r}")
+    return str(place)
 
 
 def whole_of_at_least(least: int) -> Callable[[Any], int]:
@@ -267,6 +292,32 @@ MODEL_NODES: Keys = {
     "lastMessagesToSendInsteadOfPromptMaxTokenSize": COUNT(
         "The most tokens that those messages can have.", must=INTEGER.should
     ),
+    "steadyWindow": ANY(
+        "Let the windows of the conversation begin at the same message for many turns, so that the model's "
+        "server can reuse what it has read. A number says how many more messages they can hold. Default: the "
+        "user's setting.",
+        must={
+            **STEADY_WINDOW.must,
+            "pattern": STEADY_WINDOW.must["pattern"] + r"|\{",
+            "x-allowed": f"{STEADY_WINDOW_ALLOWED}, or a text with a {{placeholder}}",
+        },
+        read=_read_steady_window,
+    ),
+    "latePrompt": TEXT(
+        "Text behind the conversation, for what changes from turn to turn: it is added to the newest user "
+        "message when `prompt` is empty. Takes variables."
+    ),
+    "latePromptPlace": ANY(
+        "`after`: at the end of that message. `before`: at its start. `system`: as a system message before "
+        "it. Default: `{default}`.",
+        default="after",
+        must={
+            "type": "string",
+            "pattern": rf"^({'|'.join(LATE_PLACES)})$|\{{",
+            "x-allowed": f"{', '.join(LATE_PLACES)}, or a text with a {{placeholder}}",
+        },
+        read=_read_late_place,
+    ),
     "clampPromptToContextWindow": ANY(
         "Drop the oldest messages if they do not fit into the endpoint's context window.",
         must={"type": ["boolean", "string"]},
@@ -316,6 +367,9 @@ MODEL_NODES: Keys = {
     "blockGenerationPrompt": FLAG("For backends that take one text: never end with the assistant prefix."),
 }
 """What fits a node that calls a model."""
+
+EARLY_CHOICES = ("steadyWindow", "latePromptPlace")
+"""Keys whose placeholders are filled before the node runs: with workflow variables and {agentNInput}."""
 
 CHILD_NODES: Keys = {
     "scoped_variables": ANY(

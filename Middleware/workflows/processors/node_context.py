@@ -7,7 +7,7 @@ One value a node and run. Beside it the loop keeps what the node's LLM calls bro
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -18,8 +18,8 @@ from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
-from Middleware.workflows.dispatch.client_wishes import Taken
-from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, template_of
+from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, steady_window_of
 from Middleware.workflows.handlers.node_types import number_defaults
 from Middleware.workflows.models.execution_context import (
     ChildCall,
@@ -28,7 +28,7 @@ from Middleware.workflows.models.execution_context import (
     NodeResult,
     NodeStream,
 )
-from Middleware.workflows.models.node_keys import common_value
+from Middleware.workflows.models.node_keys import EARLY_CHOICES, common_value
 from Middleware.workflows.processors.run import Known, Run, lock_database_of
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.providers import VariableSource
@@ -128,7 +128,17 @@ class NodeContext(ExecutionContext):
             return variables.fill_early(text, self.source(), with_outputs=True)
 
         node = with_numbers(self.config, number, self._place)
+        node = self._with_choices(node)
         return node, self._model(node) if node.get("endpointName") else None
+
+    def _with_choices(self, node: NodeConfig) -> NodeConfig:
+        """With the placeholders of fields filled that hold one of several values."""
+        filled = {
+            name: variables.fill_early(node[name], self.source())
+            for name in EARLY_CHOICES
+            if isinstance(node.get(name), str) and "{" in node[name]
+        }
+        return {**node, **filled} if filled else node
 
     def _place(self) -> str:
         return self.run.place(self.node_number - 1)
@@ -141,25 +151,22 @@ class NodeContext(ExecutionContext):
         limit = node.get("maxResponseSizeInTokens")
         if type(limit) is int and limit < 1:
             self.warn(f"maxResponseSizeInTokens: found {limit}, allowed: a whole number of 1 or more")
-        taken = Taken.by(node, self.question.wishes)
-        self.run.state.taken_wishes.update(taken.values)
+        taken = take_wishes(node, self.question.wishes)
+        self.run.state.taken_wishes.update(taken)
         llm = LlmApiService(
             variables.fill_early(str(node["endpointName"]), source),
             variables.fill_early(str(preset), source) if preset else None,
-            taken.limit(common_value(node, "maxResponseSizeInTokens")),
+            token_limit(taken, common_value(node, "maxResponseSizeInTokens")),
             self.stream,
             user=self.user,
             snapshot=self.snapshot,
-            wished=taken.samplers,
+            wished=wished_samplers(taken),
         )
-        template: Mapping[str, str] = {}
-        if not llm.takes_messages:
-            template = template_of(self.snapshot, self.user, llm.endpoint)
-        return LlmHandler(
-            llm, template, llm.endpoint.add_generation_prompt, llm.endpoint.type, llm.takes_messages
-        )
+        return LlmHandler.of(llm)
 
-    def source(self, messages: Messages | None = None, *, drop_system: bool = False) -> VariableSource:
+    def source(
+        self, messages: Messages | None = None, *, drop_system: bool = False, steady: bool = False
+    ) -> VariableSource:
         """What the node's variables are made from. `messages`: None = the node's."""
         return VariableSource(
             request=self.request,
@@ -177,6 +184,7 @@ class NodeContext(ExecutionContext):
             llm_handler=self.llm_handler,
             categories=self.run.categories,
             drop_all_system=drop_system,
+            steady=steady_window_of(self) if steady else None,
             file=self.workflow_file.file,
             pointer=f"/nodes/{self.node_number - 1}",
         )
@@ -194,8 +202,15 @@ class NodeContext(ExecutionContext):
 
     # --- what a node may ask for ---
 
-    def fill(self, text: str, *, messages: Messages | None = None, drop_system: bool = False) -> str:
-        return variables.fill(text, self.source(messages, drop_system=drop_system))
+    def fill(
+        self,
+        text: str,
+        *,
+        messages: Messages | None = None,
+        drop_system: bool = False,
+        steady: bool = False,
+    ) -> str:
+        return variables.fill(text, self.source(messages, drop_system=drop_system, steady=steady))
 
     def fill_parts(self, text: str) -> tuple[str, str | None]:
         return variables.fill_parts(text, self.source())
@@ -207,9 +222,9 @@ class NodeContext(ExecutionContext):
         return self.run_child(self, call)
 
     def dispatch(self, call: LlmCall) -> NodeResult:
-        prepared = LLMDispatchService.prepare(self, call)
-        self.notes.prompt_tokens = prepared.prompt.tokens
-        result = LLMDispatchService.send(self, prepared)
+        asked, demand = LLMDispatchService.prepare(self, call)
+        self.notes.prompt_tokens = asked.prompt_tokens
+        result = LLMDispatchService.send(self, call, asked, demand)
         if not isinstance(result, NodeStream):
             facts = result if isinstance(result, dict) else getattr(result, "__dict__", {})
             self.notes.usage = facts.get("usage")

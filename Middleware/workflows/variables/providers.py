@@ -40,6 +40,7 @@ from Middleware.utilities.prompt_template_utils import (
     strip_marks,
     system_turn,
 )
+from Middleware.utilities.steady_window import SteadyWindow, newest_steady
 from Middleware.utilities.text_utils import estimation_factor
 from Middleware.workflows.models.node_keys import COMMON_KEYS, common_value, read_whole
 
@@ -72,6 +73,7 @@ class VariableSource:
     `categories`: category name -> description in file order; only in the categorisation run, else empty.
     `has_conversation`: the client sent messages, though none with a text may be left in `messages`.
     `drop_all_system`: memory nodes: `chat_*` slices drop every system message.
+    `steady`: how slices stand that are context (`LEAST_STEADY` messages or more); None: all are exact.
     `file`, `pointer`: the workflow file below the config root, the node's JSON pointer (`/nodes/2`); for
     warnings. `now`: the clock, local time; read at most once a substitution.
     """
@@ -91,6 +93,7 @@ class VariableSource:
     llm_handler: LlmHandler | None = None
     categories: Mapping[str, str] = field(default_factory=dict)
     drop_all_system: bool = False
+    steady: SteadyWindow | None = None
     file: str = ""
     pointer: str = ""
     now: Callable[[], datetime] = datetime.now
@@ -104,6 +107,8 @@ class VariableSource:
 ROLE_TAGS = {"user": "User: ", "assistant": "Assistant: ", "system": "System: ", "tool": "Tool Result: "}
 SUMMARY_LENGTH = 200
 WINDOW_RESERVE = 512
+LEAST_STEADY = 5
+"""A slice of fewer messages is a question, not context: it is exact, whatever the node says."""
 
 
 class Conversation:
@@ -128,8 +133,9 @@ class Conversation:
 
     def min_messages_max_tokens(self, *, templated: bool) -> str:
         """At least so many messages, more while within the limit; with the clamp the minimum gives way."""
-        minimum = 1 if self._is_clamped else max(1, self._number("minMessagesInVariable"))
-        return self._slice(templated, budget=self._limit("maxEstimatedTokensInVariable"), minimum=minimum)
+        least = max(1, self._number("minMessagesInVariable"))
+        limit = self._limit("maxEstimatedTokensInVariable")
+        return self._slice(templated, budget=limit, minimum=1 if self._is_clamped else least, keep=least)
 
     def system_prompt(self, *, templated: bool) -> str:
         text = system_text(self._source.messages, everywhere=not self._chat)
@@ -149,9 +155,18 @@ class Conversation:
         return strip_marks(text) if templated else text
 
     def _slice(
-        self, templated: bool, *, count: int | None = None, budget: float | None = None, minimum: int = 1
+        self,
+        templated: bool,
+        *,
+        count: int | None = None,
+        budget: float | None = None,
+        minimum: int = 1,
+        keep: int = 1,
     ) -> str:
-        """`count` is exact; a token `budget` never cuts an open tool exchange apart (backends.md 13.4)."""
+        """`count` is exact; a token `budget` never cuts an open tool exchange apart (backends.md 13.4).
+
+        `keep`: so many messages a slice of tokens that stands holds, where they fit.
+        """
         drop_all = templated or not self._chat or self._source.drop_all_system
         newest: Iterable[Message] = newest_first(self._source.messages, drop_all_system=drop_all)
         if budget is not None:
@@ -160,7 +175,16 @@ class Conversation:
         if self._calls is not None:
             newest = (with_tool_text(message, self._calls) for message in newest)
         cost = clamped_cost if self._is_clamped else message_cost
-        messages = newest_within(newest, count=count, budget=budget, minimum=minimum, cost=cost)
+        steady = self._source.steady
+        if steady is None or (count is not None and count < LEAST_STEADY):
+            messages = newest_within(newest, count=count, budget=budget, minimum=minimum, cost=cost)
+        else:
+            if count is not None:
+                newest = reversed(steady.newest(newest, count))
+            if budget is None:
+                messages = [*newest][::-1]
+            else:
+                messages = newest_steady(newest, budget=budget, minimum=minimum, cost=cost, keep=keep)
         return self._templated_text(messages) if templated else self._chat_text(messages)
 
     def _chat_text(self, messages: Messages) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from Middleware.llmapis.call.call_arguments import CallArguments
@@ -27,8 +29,8 @@ def test_images(wanted):
 def test_a_backup_gets_the_call_in_its_own_shape():
     """And the first endpoint as it was asked; all but the prompt is the same."""
 
-    def rebuild(service):
-        return CallArguments(prompt=service, tools=[{}], request_id="r")
+    def rebuild(call, service):
+        return replace(call, conversation=None, prompt=service, rebuild=None)
 
     call = CallArguments(conversation=[], tools=[{}], request_id="r", rebuild=rebuild)
     assert call.of_endpoint("B", is_backup=False) == call

@@ -97,3 +97,25 @@ def test_a_broken_api_type_is_told_at_its_own_file(checked):
 def test_embeddings_types_are_types(checked):
     checked.put("ApiTypes/Emb.json", {"type": "ollamaEmbeddings"})
     assert checked.lines() == []
+
+
+class TestMachines:
+    def test_an_entry_that_no_endpoint_names_is_reported(self, checked):
+        """With the name that was meant, if there is one; endpoints of every folder count."""
+        checked.change("Endpoints/lan/small-model.json", machine=" desk ")
+        checked.put("Machines.json", {"desk": {"maxConcurrentRequests": 1}})
+        assert checked.lines() == []
+        checked.put("Machines.json", {"desks": {"maxConcurrentRequests": 1}})
+        (line,) = checked.lines()
+        assert line.startswith("Machines.json: warning: desks: no endpoint has this machine")
+        assert line.endswith("(did you mean 'desk'?)")
+
+    def test_a_faulty_file_is_reported_once(self, checked):
+        checked.put("Machines.json", {"desk": {"maxConcurrentRequests": 0}})
+        (line,) = checked.lines()
+        assert line.startswith("Machines.json: error: desk.maxConcurrentRequests: found 0")
+
+    def test_a_machine_is_one_word(self, checked):
+        checked.change("Endpoints/lan/small-model.json", machine="my desk")
+        (line,) = checked.lines()
+        assert 'machine: found "my desk", allowed: a word without blanks' in line

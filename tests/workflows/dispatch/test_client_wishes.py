@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from Middleware.common.errors import ClientRequestError
 from Middleware.common.request_context import WISH_NAMES, Wish
 from Middleware.llmapis.dialects.message_building import ANY_OBJECT
-from Middleware.workflows.dispatch.client_wishes import Taken, refuse_wrong, unused_fields
+from Middleware.workflows.dispatch.client_wishes import (
+    refuse_wrong,
+    take_wishes,
+    token_limit,
+    unused_fields,
+    wished_samplers,
+)
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 NODE = {"clientParameters": list(WISH_NAMES)}
@@ -84,14 +90,14 @@ BAD = [
 @pytest.mark.parametrize(("name", "given", "taken"), GOOD)
 def test_what_is_taken(name, given, taken):
     """In one form; None: the client leaves it to the node."""
-    assert Taken.by(NODE, wishes(**{name: given})).values == ({} if taken is None else {name: taken})
+    assert take_wishes(NODE, wishes(**{name: given})) == ({} if taken is None else {name: taken})
 
 
 @pytest.mark.parametrize(("name", "given", "words"), BAD)
 def test_what_cannot_be(name, given, words):
     """A sentence that begins with what the client calls it."""
     with pytest.raises(ClientRequestError) as caught:
-        Taken.by(NODE, wishes(**{name: given}))
+        take_wishes(NODE, wishes(**{name: given}))
     assert (str(caught.value), caught.value.param) == (f"my.{name} {words}", f"my.{name}")
 
 
@@ -107,13 +113,13 @@ def test_what_no_node_takes_may_be_anything(name, given, words):
 def test_any_json_is_taken_or_refused(name, value):
     """Never a failure of ours; what is taken can be sent, and taking it again changes nothing."""
     try:
-        taken = Taken.by(NODE, wishes(**{name: value}))
+        taken = take_wishes(NODE, wishes(**{name: value}))
     except ClientRequestError as refusal:
         assert str(refusal).startswith(f"my.{name} must ")
         return
-    json.dumps(taken.values, allow_nan=False)
+    json.dumps(taken, allow_nan=False)
     if name != "response_format":
-        assert Taken.by(NODE, wishes(**taken.values)).values == taken.values
+        assert take_wishes(NODE, wishes(**taken)) == taken
 
 
 def test_one_node_that_takes_it_is_enough():
@@ -123,25 +129,25 @@ def test_one_node_that_takes_it_is_enough():
 
 def test_any_json():
     """The very schema that backends know as `json_object`."""
-    assert Taken.by(NODE, wishes(response_format={"type": "json_object"})).schema is ANY_OBJECT
+    assert take_wishes(NODE, wishes(response_format={"type": "json_object"}))["response_format"] is ANY_OBJECT
 
 
 def test_the_nodes_own_schema_wins():
     """Then the client's may be anything too."""
     node = {**NODE, "structuredOutputFile": "mine"}
-    assert Taken.by(node, wishes(response_format="oops")).values == {}
+    assert take_wishes(node, wishes(response_format="oops")) == {}
 
 
 @pytest.mark.parametrize(("given", "limit"), [(50, 50), (4000, 400), (None, 400)])
 def test_the_limit_is_never_above_the_nodes(given, limit):
     asked = {} if given is None else wishes(max_tokens=given)
-    assert Taken.by({"clientParameters": ["max_tokens"]}, asked).limit(400) == limit
+    assert token_limit(take_wishes({"clientParameters": ["max_tokens"]}, asked), 400) == limit
 
 
 def test_samplers_have_canonical_names():
     """What is no sampler goes other ways."""
     asked = wishes(max_tokens=5, repetition_penalty=1.1, seed=7, parallel_tool_calls=True)
-    assert Taken.by(NODE, asked).samplers == {"seed": 7, "repeat_penalty": 1.1}
+    assert wished_samplers(take_wishes(NODE, asked)) == {"seed": 7, "repeat_penalty": 1.1}
 
 
 def test_every_name_can_be_taken():

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from Middleware.config.endpoints import EndpointConfig
-from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts, PromptTarget, assemble
+from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts
 from tests.counting import calls_in
+from tests.workflows.dispatch.models import assemble_cut, assembled, chat_model, endpoint_of, flat_model
 
 S0 = {"role": "system", "content": "S0"}
 S1 = {"role": "system", "content": "S1"}
@@ -27,12 +28,7 @@ RESULT = {"role": "tool", "content": "r", "tool_call_id": "c"}
 TALK = [S0, U1, A1, S1, U2]
 
 
-def of(**raw):
-    """An endpoint whose file holds these keys."""
-    return EndpointConfig("E", raw, "t", {})
-
-
-CHAT = PromptTarget(of(), takes_messages=True)
+CHAT = chat_model()
 TEMPLATE = {
     "promptTemplateSystemPrefix": "<s>",
     "promptTemplateSystemSuffix": "</s>",
@@ -44,8 +40,8 @@ TEMPLATE = {
 }
 
 
-def flat(**endpoint: Any) -> PromptTarget:
-    return PromptTarget(of(**endpoint), False, TEMPLATE)
+def flat(**endpoint: Any) -> LlmHandler:
+    return flat_model(TEMPLATE, **endpoint)
 
 
 def parts(messages: Any = (), *, system: str = "", authored: str | None = None, **fields: Any) -> Parts:
@@ -116,12 +112,12 @@ WINDOWS = [
 @pytest.mark.parametrize(("given", "sent"), [w[1:] for w in WINDOWS], ids=[w[0] for w in WINDOWS])
 def test_messages(given, sent):
     """The messages of a chat backend."""
-    assert texts(assemble(given, CHAT).conversation) == sent
+    assert texts(assembled(given, CHAT).conversation) == sent
 
 
 def test_merging_keeps_all_tool_calls():
     """The calls of merged turns stand in one list; other keys are the first one's."""
-    merged = assemble(
+    merged = assembled(
         parts([U1, CALL, {**CALL, "content": "x"}], mergeConsecutiveAssistantMessages=True), CHAT
     )
     assert len(merged.conversation[1]["tool_calls"]) == 2
@@ -131,7 +127,7 @@ def test_the_conversation_is_never_changed():
     """Messages are handed on; lists are new."""
     talk = [dict(m, images=["i"]) for m in (U1, A1, A2, U2)]
     before = [dict(m) for m in talk]
-    assemble(parts(talk, mergeConsecutiveAssistantMessages=True, takes_images=True, max_images=1), CHAT)
+    assembled(parts(talk, mergeConsecutiveAssistantMessages=True, takes_images=True, max_images=1), CHAT)
     assert talk == before
 
 
@@ -145,7 +141,7 @@ class TestImages:
     )
     def test_the_newest_stay_with_their_messages(self, limit, kept):
         """Messages beyond the limit lose the key."""
-        sent = assemble(parts(self.TALK, takes_images=True, max_images=limit), CHAT).conversation
+        sent = assembled(parts(self.TALK, takes_images=True, max_images=limit), CHAT).conversation
         assert [m["images"] for m in sent if "images" in m] == kept
 
     @pytest.mark.parametrize(
@@ -161,8 +157,8 @@ class TestImages:
     def test_an_authored_turn_gathers_them(self, fields, gathered):
         """Oldest first, from the last N messages."""
         given = parts(self.TALK, authored="P", **{"takes_images": True, **fields})
-        assert assemble(given, CHAT).conversation[-1].get("images") == gathered
-        sent = assemble(given, flat()).conversation
+        assert assembled(given, CHAT).conversation[-1].get("images") == gathered
+        sent = assembled(given, flat()).conversation
         assert sent == (gathered and [{"role": "user", "content": "", "images": gathered}])
 
 
@@ -224,7 +220,7 @@ FLAT = [
 )
 def test_flat_prompts(given, endpoint, system, prompt):
     """The two texts of a backend that takes one prompt."""
-    sent = assemble(given, flat(**endpoint))
+    sent = assembled(given, flat(**endpoint))
     assert (sent.system_prompt, sent.prompt) == (system, prompt)
 
 
@@ -242,7 +238,7 @@ class TestClamp:
     def test_budget(self, level, budget):
         """The window less the response, times the level, less a reserve."""
         endpoint = {"maxContextTokenSize": 8192, "wilmerContextEstimationLevel": level}
-        assert Clamp.of(parts(max_tokens=1024, user_clamp=True), of(**endpoint)).budget == budget
+        assert Clamp.of(parts(max_tokens=1024, user_clamp=True), endpoint_of(**endpoint)).budget == budget
 
     @pytest.mark.parametrize(
         ("node", "endpoint", "user", "on"),
@@ -256,17 +252,17 @@ class TestClamp:
     )
     def test_who_decides(self, node, endpoint, user, on):
         """The node, else the endpoint, else the user."""
-        clamp = Clamp.of(parts(user_clamp=user, **node), of(maxContextTokenSize=9000, **endpoint))
+        clamp = Clamp.of(parts(user_clamp=user, **node), endpoint_of(maxContextTokenSize=9000, **endpoint))
         assert (clamp.budget is not None) is on
 
     def test_an_unknown_window_has_no_budget(self):
         """Only the factor applies then."""
-        clamp = Clamp.of(parts(user_clamp=True), of(wilmerContextEstimationLevel="balanced"))
+        clamp = Clamp.of(parts(user_clamp=True), endpoint_of(wilmerContextEstimationLevel="balanced"))
         assert (clamp.budget, clamp.factor) == (None, 1.25)
 
     def test_an_unknown_level_warns(self):
         """And counts as conservative."""
-        clamp = Clamp.of(parts(user_clamp=True), of(wilmerContextEstimationLevel="huge"))
+        clamp = Clamp.of(parts(user_clamp=True), endpoint_of(wilmerContextEstimationLevel="huge"))
         assert clamp.factor == 1.0 and "huge" in clamp.warnings[0]
 
     @pytest.mark.parametrize("target", [{}, {"flat": True}], ids=["chat", "flat"])
@@ -275,33 +271,33 @@ class TestClamp:
         endpoint = {"maxContextTokenSize": 560}
         talk = [{"role": "user", "content": "x" * 35} for _ in range(5)]
         given = parts(talk, user_clamp=True)
-        sent = assemble(given, flat(**endpoint) if target else PromptTarget(of(**endpoint), True))
-        assert (sent.dropped, sent.warnings) == (3, [])
+        _, clamp = assemble_cut(given, flat(**endpoint) if target else chat_model(**endpoint))
+        assert (clamp.dropped, clamp.warnings) == (3, [])
 
     def test_a_brace_in_a_message_is_long(self):
         """Windows end where those of existing memory files end."""
         talk = [{"role": "user", "content": "{" * 10}, U2]
-        sent = assemble(parts(talk, user_clamp=True), PromptTarget(of(maxContextTokenSize=560), True))
-        assert sent.dropped == 1
+        _, clamp = assemble_cut(parts(talk, user_clamp=True), chat_model(maxContextTokenSize=560))
+        assert clamp.dropped == 1
 
     @pytest.mark.parametrize(("window", "word"), [(513, "over the budget"), (100, "leaves a budget")])
     def test_a_newest_message_that_is_too_long_is_sent(self, window, word):
         """With a warning."""
-        sent = assemble(parts([U1, U2], user_clamp=True), PromptTarget(of(maxContextTokenSize=window), True))
-        assert texts(sent.conversation) == "u:u2" and word in sent.warnings[0]
+        sent, clamp = assemble_cut(parts([U1, U2], user_clamp=True), chat_model(maxContextTokenSize=window))
+        assert texts(sent.conversation) == "u:u2" and word in clamp.warnings[0]
 
     def test_an_authored_prompt_is_never_cut(self):
         """With a warning."""
-        sent = assemble(
-            parts(authored="x" * 99, user_clamp=True), PromptTarget(of(maxContextTokenSize=520), True)
+        sent, clamp = assemble_cut(
+            parts(authored="x" * 99, user_clamp=True), chat_model(maxContextTokenSize=520)
         )
-        assert len(sent.conversation[0]["content"]) == 99 and "sent whole" in sent.warnings[0]
+        assert len(sent.conversation[0]["content"]) == 99 and "sent whole" in clamp.warnings[0]
 
     def test_system_prompt_and_tools_take_their_part(self):
         """Both are subtracted from the budget."""
-        full = Clamp.of(parts(user_clamp=True), of(maxContextTokenSize=9000)).budget
+        full = Clamp.of(parts(user_clamp=True), endpoint_of(maxContextTokenSize=9000)).budget
         less = Clamp.of(
-            parts(user_clamp=True, system="x" * 35, tools=({"a": 1},)), of(maxContextTokenSize=9000)
+            parts(user_clamp=True, system="x" * 35, tools=({"a": 1},)), endpoint_of(maxContextTokenSize=9000)
         )
         assert less.budget == full - 11 - 2
 
@@ -310,17 +306,17 @@ class TestClamp:
         """Each character is a token: 300 of them and eight, twice, do not fit 600. (memory.md 18.2.19)"""
         endpoint = {"maxContextTokenSize": 512 + 600}
         talk = [{"role": "user", "content": "\u8702" * 300} for _ in range(3)]
-        sent = assemble(
-            parts(talk, user_clamp=True), flat(**endpoint) if target else PromptTarget(of(**endpoint), True)
+        _, clamp = assemble_cut(
+            parts(talk, user_clamp=True), flat(**endpoint) if target else chat_model(**endpoint)
         )
-        assert sent.dropped == 2
+        assert clamp.dropped == 2
 
     def test_a_ceiling_counts_like_the_clamp_where_that_is_on(self):
         """And keeps the measure of the peer where it is off."""
         talk = [{"role": "user", "content": "\u8702" * 300} for _ in range(3)]
         given = {"lastMessagesToSendInsteadOfPromptMaxTokenSize": 600}
         on, off = parts(talk, user_clamp=True, **given), parts(talk, **given)
-        assert [len(assemble(each, CHAT).conversation) for each in (on, off)] == [2, 3]
+        assert [len(assembled(each, CHAT).conversation) for each in (on, off)] == [2, 3]
 
 
 USER = {"role": "user", "content": "question"}
@@ -350,46 +346,45 @@ class TestToolExchanges:
     @pytest.mark.parametrize(("node", "endpoint"), WHOLE)
     def test_it_is_sent_whole(self, node, endpoint):
         """The question, its calls and their results, and nothing older."""
-        sent = assemble(parts([U1, A1, *EXCHANGE], **node), PromptTarget(of(**endpoint), True))
+        sent = assembled(parts([U1, A1, *EXCHANGE], **node), chat_model(**endpoint))
         assert sent.conversation == EXCHANGE
 
     @pytest.mark.parametrize(("node", "endpoint"), WHOLE)
     def test_a_flat_prompt_holds_it_whole(self, node, endpoint):
         """Behind it there may be room for more."""
-        template = {}
-        sent = assemble(parts([U1, A1, *EXCHANGE], **node), PromptTarget(of(**endpoint), False, template))
+        sent = assembled(parts([U1, A1, *EXCHANGE], **node), flat_model({}, **endpoint))
         assert sent.prompt == "questionrr2"
 
     def test_older_exchanges_are_cut_as_ever(self):
         """Their results go with their call."""
         talk = [USER, CALL, RESULT, A1, U2, CALL2, RESULT2]
-        sent = assemble(parts(talk, lastMessagesToSendInsteadOfPrompt=5), CHAT)
+        sent = assembled(parts(talk, lastMessagesToSendInsteadOfPrompt=5), CHAT)
         assert sent.conversation == [A1, U2, CALL2, RESULT2]
 
     def test_a_window_that_holds_more_is_as_it_was(self):
         """N counts the exchange."""
-        sent = assemble(parts([U1, A1, *EXCHANGE], lastMessagesToSendInsteadOfPrompt=6), CHAT)
+        sent = assembled(parts([U1, A1, *EXCHANGE], lastMessagesToSendInsteadOfPrompt=6), CHAT)
         assert sent.conversation == [A1, *EXCHANGE]
 
     def test_a_long_result_is_sent_with_its_question_and_one_warning(self):
         """It says what is sent whole, and it is."""
         given = parts([U1, USER, CALL, LONG], user_clamp=True)
-        sent = assemble(given, PromptTarget(of(**SMALL), True))
-        assert sent.conversation == [USER, CALL, LONG] and sent.dropped == 1
-        assert sent.warnings == [
+        sent, clamp = assemble_cut(given, chat_model(**SMALL))
+        assert sent.conversation == [USER, CALL, LONG] and clamp.dropped == 1
+        assert clamp.warnings == [
             "what is being answered (3 messages) takes 6311 tokens, over the budget of 488; it is sent whole"
         ]
 
     def test_without_a_user_message_all_of_it_is_one(self):
         """Nothing of it is dropped as a result without a call."""
-        sent = assemble(parts([S0, CALL, RESULT], lastMessagesToSendInsteadOfPrompt=1), CHAT)
+        sent = assembled(parts([S0, CALL, RESULT], lastMessagesToSendInsteadOfPrompt=1), CHAT)
         assert sent.conversation == [CALL, RESULT]
 
     def test_inserted_turns_do_not_part_it(self):
         """They are no question."""
         talk = [U1, USER, A1, CALL, LONG]
         given = parts(talk, user_clamp=True, insertUserTurnBetweenAssistantMessages=True)
-        sent = assemble(given, PromptTarget(of(**SMALL), True))
+        sent = assembled(given, chat_model(**SMALL))
         assert texts(sent.conversation[:4]) == "u:question a:a1 u:Continue. a:"
         assert sent.conversation[3:] == [CALL, LONG]
 
@@ -397,7 +392,7 @@ class TestToolExchanges:
         """The merged turn has them."""
         talk = [U1, USER, A1, CALL, LONG]
         given = parts(talk, user_clamp=True, mergeConsecutiveAssistantMessages=True)
-        sent = assemble(given, PromptTarget(of(**SMALL), True))
+        sent = assembled(given, chat_model(**SMALL))
         assert [m["role"] for m in sent.conversation] == ["user", "assistant", "tool"]
         assert sent.conversation[1]["tool_calls"] == CALL["tool_calls"]
 
@@ -407,20 +402,20 @@ class TestToolExchanges:
         """A window of one message looks at those of what is being answered."""
         talk = [{**USER, "images": ["old"]}, A1, {**USER, "images": ["new"]}, CALL, RESULT]
         given = parts(talk, authored=authored, takes_images=True, lastMessagesToSendInsteadOfPrompt=1)
-        sent = assemble(given, target)
+        sent = assembled(given, target)
         assert [image for m in sent.conversation for image in m.get("images", ())] == ["new"]
 
     def test_lines_of_a_group_are_no_exchange(self):
         """The window counts them, however long nobody spoke."""
-        sent = assemble(parts([U1, *[A1, A2] * 9], lastMessagesToSendInsteadOfPrompt=2), CHAT)
+        sent = assembled(parts([U1, *[A1, A2] * 9], lastMessagesToSendInsteadOfPrompt=2), CHAT)
         assert texts(sent.conversation) == "u:u1 {x} a:a1 a:a2"
 
     def test_a_question_stays_with_the_answer_that_is_begun(self):
         """A flat prompt, too, keeps both."""
         question = {"role": "user", "content": "q" * 9000}
         begun = {"role": "assistant", "content": "Assistant:"}
-        sent = assemble(parts([U1, question, begun], user_clamp=True), flat(**SMALL))
-        assert sent.prompt == f"<u>{'q' * 9000}</u><a>Assistant:" and len(sent.warnings) == 1
+        sent, clamp = assemble_cut(parts([U1, question, begun], user_clamp=True), flat(**SMALL))
+        assert sent.prompt == f"<u>{'q' * 9000}</u><a>Assistant:" and len(clamp.warnings) == 1
 
 
 def tools(characters: int) -> tuple[dict[str, str], ...]:
@@ -446,21 +441,23 @@ class TestCostOfTools:
     def test_they_are_left_out_above_half_of_the_room(self, characters, budget):
         """The room is the window less the answer."""
         given = parts(tools=tools(characters), max_tokens=1000, user_clamp=True)
-        assert Clamp.of(given, of(maxContextTokenSize=8192)).budget == budget
+        assert Clamp.of(given, endpoint_of(maxContextTokenSize=8192)).budget == budget
 
     def test_the_level_stretches_the_room(self):
         """Half of (W - R) * f."""
         given = parts(tools=tools(4 * 5000), max_tokens=1000, user_clamp=True)
-        clamp = Clamp.of(given, of(maxContextTokenSize=8192, wilmerContextEstimationLevel="aggressive"))
+        clamp = Clamp.of(
+            given, endpoint_of(maxContextTokenSize=8192, wilmerContextEstimationLevel="aggressive")
+        )
         assert clamp.budget == int(7192 * 1.5) - 512 - 5000 and clamp.costly_tools == ""
 
     def test_the_log_says_what_to_do(self):
         """In numbers that read well."""
-        sent = assemble(
+        _, clamp = assemble_cut(
             parts([USER], tools=tools(4 * 7013), user_clamp=True),
-            PromptTarget(of(maxContextTokenSize=8192), True),
+            chat_model(maxContextTokenSize=8192),
         )
-        assert sent.costly_tools == (
+        assert clamp.costly_tools == (
             "the client's 36 tools take about 7,000 of 8,192 tokens: raise maxContextTokenSize, switch tools "
             "off in the client, or turn allowTools off"
         )
@@ -468,15 +465,15 @@ class TestCostOfTools:
     def test_the_text_that_demands_a_call_is_no_system_prompt(self):
         """It lists the tools, and costs what they cost."""
         given = parts(system="S", tools=tools(4000), demand="d" * 4 * 5000, user_clamp=True)
-        clamp = Clamp.of(given, of(maxContextTokenSize=8192))
+        clamp = Clamp.of(given, endpoint_of(maxContextTokenSize=8192))
         assert clamp.budget == 8192 - 512 - 1 and "36 tools take about 5,000" in clamp.costly_tools
 
     def test_a_conversation_beside_many_tools_stays(self):
         """36 tools of 7,000 tokens in a window of 8,192."""
         talk = [*[U1, A1] * 20, *EXCHANGE]
         given = parts(talk, tools=tools(28_000), user_clamp=True, lastMessagesToSendInsteadOfPrompt=200)
-        sent = assemble(given, PromptTarget(of(maxContextTokenSize=8192), True))
-        assert sent.conversation == talk and sent.dropped == 0
+        sent, clamp = assemble_cut(given, chat_model(maxContextTokenSize=8192))
+        assert sent.conversation == talk and clamp.dropped == 0
 
 
 @pytest.mark.parametrize("target", [CHAT, flat()], ids=["chat", "flat"])
@@ -486,7 +483,7 @@ def test_a_long_history_costs_little_a_message(target):
     def cost(count):
         talk = [{"role": ("user", "assistant")[i % 2], "content": "word " * 50} for i in range(count)]
         given = parts(talk, lastMessagesToSendInsteadOfPrompt=count, mergeConsecutiveAssistantMessages=True)
-        return calls_in(lambda: assemble(given, target))
+        return calls_in(lambda: assembled(given, target))
 
     cost(10)
     earlier, later = cost(2000) - cost(1000), cost(3000) - cost(2000)
@@ -513,9 +510,9 @@ def test_an_example_with_tools_remembers_its_chat(user, node):
     folder = CONFIGS / "Endpoints" / settings["endpointConfigsSubDirectory"]
     names = (f"{node['endpointName']}.example.json", f"{node['endpointName']}.json")  # as they ship
     file = next(folder / name for name in names if (folder / name).exists())
-    endpoint = of(**json.loads(file.read_text("utf-8")))
+    endpoint = json.loads(file.read_text("utf-8"))
     clamp = settings.get("clampPromptToContextWindow")
     limit = node["maxResponseSizeInTokens"]
     talk = [*[U1, A1] * 10, *EXCHANGE]
     asked = Parts(node, "", None, talk, tools=tools(28_000), max_tokens=limit, user_clamp=clamp)
-    assert assemble(asked, PromptTarget(endpoint, True)).conversation == talk
+    assert assembled(asked, chat_model(**endpoint)).conversation == talk

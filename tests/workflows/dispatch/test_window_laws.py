@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from Middleware.common.types import Message, Messages
-from Middleware.config.endpoints import EndpointConfig
 from Middleware.utilities.prompt_extraction_utils import exchange_length
-from Middleware.workflows.dispatch.prompt_assembly import Clamp, Parts, PromptTarget, assemble
+from Middleware.workflows.dispatch.prompt_assembly import Parts
+from tests.workflows.dispatch.models import assemble_cut, chat_model, flat_model
 
 CONTENTS = st.sampled_from(["", "hi", "word " * 40, "\u8702" * 120, "x" * 4000])
 """A word, a paragraph, one without blanks, a page."""
@@ -42,9 +42,8 @@ def conversation(turns: list[tuple[str, str]]) -> Messages:
 
 
 def sent(messages: Messages, node: dict[str, Any], window: int | None, tools: Any, chat: bool) -> Any:
-    endpoint = EndpointConfig("E", {"maxContextTokenSize": window}, "t", {})
-    parts = Parts(node, "", None, messages, tools=tools)
-    return assemble(parts, PromptTarget(endpoint, chat)), Clamp.of(parts, endpoint)
+    model = chat_model(maxContextTokenSize=window) if chat else flat_model({}, maxContextTokenSize=window)
+    return assemble_cut(Parts(node, "", None, messages, tools=tools), model)
 
 
 def shown(prompt: Any, messages: Messages) -> list[int]:
@@ -107,10 +106,10 @@ def test_the_clamp_drops_the_oldest_only(takes_messages, turns, node, window, to
 def test_one_warning_says_that_an_exchange_is_over_the_budget(takes_messages, turns, window, tools):
     """And none does where it fits."""
     messages = conversation([("user", "hi"), *turns, ("call", ""), ("tool", "word")])
-    prompt, clamp = sent(messages, {"clampPromptToContextWindow": True}, window, tools, takes_messages)
+    _, clamp = sent(messages, {"clampPromptToContextWindow": True}, window, tools, takes_messages)
     cost = sum(8 + clamp.cost(message) for message in messages[-exchange_length(reversed(messages)) :])
     over = clamp.budget is not None and (clamp.budget <= 0 or cost > clamp.budget)
-    assert len(prompt.warnings) == over
+    assert len(clamp.warnings) == over
 
 
 @example([("tool", ""), ("system", ""), ("tool", ""), ("user", "")], {}, None, ())

@@ -80,7 +80,9 @@ class FakeContext(ExecutionContext):
 
     engine: FakeEngine = field(kw_only=True)
 
-    def fill(self, text: str, *, messages: Any = None, drop_system: bool = False) -> str:
+    def fill(
+        self, text: str, *, messages: Any = None, drop_system: bool = False, steady: bool = False
+    ) -> str:
         return self.engine.fill(self, text, messages, drop_system)
 
     def fill_parts(self, text: str) -> tuple[str, str | None]:

@@ -66,6 +66,8 @@ class LlmApiHandler(ABC):
     """One backend, for one call or many."""
 
     takes_messages: ClassVar[bool] = True
+    lifts_system_messages: ClassVar[bool] = False
+    """True: its API has one place for system messages, in front; those from among the others go there."""
     generates: ClassVar[bool] = True
     """False: not for text generation (embeddings)."""
     calls_out: ClassVar[bool] = True
