@@ -12,6 +12,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
@@ -77,6 +79,8 @@ class FairGate:
         self._waiters: dict[str, _Waiter] = {}
         self._asks: dict[str, Ask] = {}
         """Of those inside and waiting, where it is known."""
+        self._gone: list[str] = []
+        """Tickets that have left, of which a store far away is still to be told."""
         self._arrivals = 0
 
     def acquire(
@@ -136,9 +140,10 @@ class FairGate:
         """
         if not self._max_waiting:
             return
-        before = self._member().waiting(self._key) - (not behind)
-        if before >= self._max_waiting:
-            self._leave(ticket)
+        key = self._key
+        with self._unlocked_for(self._footing):
+            before = self._member().waiting(key, "" if behind else ticket)
+        if before >= self._max_waiting and self._leave(ticket):
             raise ServerBusy(f"server is busy: {before} requests are already waiting")
 
     def _wait(self, ticket: str, waiter: _Waiter, timeout: float | None, request_id: str) -> bool:
@@ -186,7 +191,7 @@ class FairGate:
                 raise ValueError("FairGate released more often than it was taken")
             ticket = self._held.pop()
             self._asks.pop(ticket, None)
-            self._tell(Places(leave=[ticket]))
+            self._tell_gone(ticket)
 
     def look(self) -> None:
         """See whose turn it is: others have left, or all must be told again."""
@@ -213,8 +218,22 @@ class FairGate:
         if self._waiters.pop(ticket, None) is None:
             return False
         self._asks.pop(ticket, None)
-        self._tell(Places(leave=[ticket]))
+        self._tell_gone(ticket)
         return True
+
+    def _tell_gone(self, ticket: str) -> None:
+        """A ticket has left. Nobody waits until a store far away knows it. The lock is held."""
+        if self._footing is None or not self._footing.store.many_machines:
+            self._tell(Places(leave=[ticket]))
+            return
+        self._gone.append(ticket)
+        if len(self._gone) == 1:
+            self._member().do_soon(self._tell_all_gone)
+
+    def _tell_all_gone(self) -> None:
+        with self._lock:
+            if self._gone:
+                self._tell(Places())
 
     def _tell(self, news: Places) -> None:
         """Tell of tickets, and let in whose turn it is by that. The lock is held."""
@@ -231,7 +250,11 @@ class FairGate:
             waiter.turn.release()
 
     def _turns(self, news: Places) -> list[str]:
-        """The tickets that have come in. A store that does not know this gate is told all of it."""
+        """The tickets that have come in. A store that does not know this gate is told all of it. The lock is
+        held, but not while a store far away answers.
+        """
+        leave, self._gone = (*news.leave, *self._gone), []
+        news = news._replace(leave=leave)
         while True:
             footing = self._member().footing(self)
             told = news if footing is self._footing else self._everybody(news)
@@ -239,9 +262,25 @@ class FairGate:
             if self._asks:
                 told = told._replace(asks=self._asks_of(told))
             try:
-                return footing.store.turns(self._key, self.limit, told, self._one_model)
+                key = self._key
+                with self._unlocked_for(footing):
+                    return footing.store.turns(key, self.limit, told, self._one_model)
             except StoreLost as error:
                 self._member().lose(footing, error)
+
+    @contextmanager
+    def _unlocked_for(self, footing: Footing | None) -> Iterator[None]:
+        """The lock, which is held, is free while a store far away answers: others ask meanwhile, and the store
+        tells them together.
+        """
+        if footing is None or not footing.store.many_machines:
+            yield
+            return
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
 
     def _everybody(self, news: Places) -> Places:
         """All that there is to tell, in order of arrival."""

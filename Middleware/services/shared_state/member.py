@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
@@ -79,6 +80,8 @@ class Member:
         self._trying = threading.Lock()
         self._work = threading.Event()
         self._listener: threading.Thread | None = None
+        self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._doer: threading.Thread | None = None
         self._over = False
 
     @property
@@ -134,9 +137,9 @@ class Member:
             del self._mine[kind, key]
         self._ask(lambda store: store.remove(kind, key, value))
 
-    def waiting(self, gate: str) -> int:
-        """How many of all processes wait there, without those behind."""
-        return self._ask_store(lambda store: store.waiting(gate))
+    def waiting(self, gate: str, before: str = "") -> int:
+        """How many of all processes wait there, without those behind. `before`: a ticket of this process."""
+        return self._ask_store(lambda store: store.waiting(gate, before))
 
     def keep_note(self, shelf: str, note: Note) -> None:
         """Write a note, over the one of this key. Alone, the process has the notes that it wrote alone."""
@@ -149,6 +152,22 @@ class Member:
     def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
         """Key and value of the note of any process that has most of these marks."""
         return self._ask_store(lambda store: store.nearest_note(shelf, marks))
+
+    def do_soon(self, action: Callable[[], object]) -> None:
+        """Run it in a thread of the member's own: nobody waits for it."""
+        with self._lock:
+            if self._doer is None:
+                self._doer = threading.Thread(target=self._do_actions, name="shared-state-doer", daemon=True)
+                self._doer.start()
+        self._actions.put(action)
+
+    def _do_actions(self) -> None:
+        """The edge of a thread: no error ends it."""
+        while True:
+            try:
+                self._actions.get()()
+            except Exception:
+                logger.exception("the other processes could not be informed")
 
     def tell(self, message: str) -> None:
         """Send a text to all processes."""

@@ -295,7 +295,15 @@ return mine
 """
 )
 
-WAITING = _HEAD + "bury() return redis.call('ZCARD', P .. 'wait:' .. ARGV[4])"
+WAITING = (
+    _HEAD
+    + """
+bury()
+local wait = P .. 'wait:' .. ARGV[4]
+if ARGV[5] == '' then return redis.call('ZCARD', wait) end
+return redis.call('ZRANK', wait, owner .. ' ' .. ARGV[5]) or 0
+"""
+)
 
 TELL = _HEAD + "tell(ARGV[4]) return 1"
 
@@ -425,6 +433,7 @@ class RedisStore:
         self._redis = redis.Redis.from_url(url, socket_timeout=ANSWER_S, **how)
         self._listener = redis.Redis.from_url(url, socket_timeout=MOST_WAIT_S + ANSWER_S, **how)
         self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in SCRIPTS.items()}
+        self._knows_scripts = False
         self._calls = CallBatches(self._send)
         self._read = "0"
         """Id of the last message that was heard."""
@@ -454,8 +463,8 @@ class RedisStore:
         told = json.dumps({**places._asdict(), "asks": dict(places.asks)})
         return [str(ticket) for ticket in self._run("TURNS", gate, limit, told, "1" if one_model else "0")]
 
-    def waiting(self, gate: str) -> int:
-        return int(self._run("WAITING", gate))
+    def waiting(self, gate: str, before: str = "") -> int:
+        return int(self._run("WAITING", gate, before))
 
     def keep_note(self, shelf: str, note: Note) -> None:
         marks = json.dumps(list(note.marks))
@@ -496,16 +505,22 @@ class RedisStore:
         return (self._prefix, owner, LEASE_S, *words)
 
     def _send(self, calls: Sequence[BatchedCall]) -> list[Any]:
-        """Ask all in one exchange. A server that does not know a script yet is sent its text."""
+        """Ask all in one exchange, the first one with the texts of the scripts. A server that has lost them
+        since is sent a text where it does not know the script.
+        """
         with self._redis.pipeline(transaction=False) as line:
+            texts = () if self._knows_scripts else tuple(SCRIPTS.values())
+            for text in texts:
+                line.script_load(text)
             for call in calls:
                 line.evalsha(self._digests[call.name], 0, *call.words)
-            answers: list[Any] = line.execute(raise_on_error=False)
+            answers: list[Any] = line.execute(raise_on_error=False)[len(texts) :]
             unknown = [i for i, answer in enumerate(answers) if isinstance(answer, self._no_script)]
             for i in unknown:
                 line.eval(SCRIPTS[calls[i].name], 0, *calls[i].words)
             for i, answer in zip(unknown, line.execute(raise_on_error=False) if unknown else (), strict=True):
                 answers[i] = answer
+        self._knows_scripts = not unknown
         return answers
 
     def _ask_server(self, ask: Callable[[], Any]) -> Any:

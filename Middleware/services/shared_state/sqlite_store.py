@@ -180,12 +180,13 @@ class SqliteStore:
             )
         _set_state(sql, gate, "holds", list(places.hold))
 
-    def waiting(self, gate: str) -> int:
+    def waiting(self, gate: str, before: str = "") -> int:
         with self._transaction("DEFERRED") as sql:
             count = sql.execute(
                 "SELECT COUNT(*) FROM Places JOIN Members USING (Owner)"
-                " WHERE Gate = ? AND State = 'waits' AND Beat >= ?",
-                (gate, self._clock() - LEASE_S),
+                " WHERE Gate = ? AND State = 'waits' AND Beat >= ? AND (? = '' OR Number <"
+                " (SELECT Number FROM Places WHERE Gate = ? AND Ticket = ? AND State = 'waits'))",
+                (gate, self._clock() - LEASE_S, before, gate, before),
             ).fetchone()
         return int(count[0])
 

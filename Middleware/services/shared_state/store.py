@@ -114,8 +114,10 @@ class SharedStore(Protocol):
         """
         ...
 
-    def waiting(self, gate: str) -> int:
-        """How many tickets of all living processes wait, without those behind."""
+    def waiting(self, gate: str, before: str = "") -> int:
+        """How many tickets of all living processes wait, without those behind. `before`: a ticket of this
+        process: only those that came before it, 0 when it does not wait (any more).
+        """
         ...
 
     def keep_note(self, shelf: str, note: Note) -> None:
@@ -285,10 +287,12 @@ class MemoryStore:
             if ticket not in gate.holding:
                 gate.behind.setdefault(ticket, self._owner)
 
-    def waiting(self, gate: str) -> int:
+    def waiting(self, gate: str, before: str = "") -> int:
         with self._lock:
             there = self._tables.gates.get(gate)
-            return len(there.waiting) if there else 0
+            if there is None or (before and before not in there.waiting):
+                return 0
+            return list(there.waiting).index(before) if before else len(there.waiting)
 
     def keep_note(self, shelf: str, note: Note) -> None:
         with self._lock:
