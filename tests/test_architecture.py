@@ -31,6 +31,8 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "call",
         "handlers",
         "script_calls",
+        "egress",
+        "addresses",
         "failover",
         "response_parser",
         "llm_api",

@@ -67,19 +67,23 @@ class UsageSum:
     add; whoever frames the answer asks. Nothing counts once it is closed. Source: more-fronts.md 9.
     """
 
-    __slots__ = ("_calls", "_closed", "_completion", "_guard", "_prompt")
+    __slots__ = ("_calls", "_closed", "_completion", "_guard", "_held", "_prompt")
 
     def __init__(self) -> None:
         self._prompt = self._completion = self._calls = 0
+        self._held: int | None = 0
         self._closed = False
         self._guard = threading.Lock()
 
     def add(self, usage: Mapping[str, Any]) -> None:
-        """One call; `usage` has `prompt_tokens` and `completion_tokens`."""
+        """One call; `usage` has `prompt_tokens` and `completion_tokens`, and `cached_tokens` if its backend
+        said how much of the prompt it held."""
+        held = usage.get("cached_tokens")
         with self._guard:
             if not self._closed:
                 self._prompt += usage["prompt_tokens"]
                 self._completion += usage["completion_tokens"]
+                self._held = None if self._held is None or held is None else self._held + held
                 self._calls += 1
 
     def close(self) -> None:
@@ -88,7 +92,8 @@ class UsageSum:
             self._closed = True
 
     def numbers(self) -> dict[str, int] | None:
-        """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order; None: no model has answered."""
+        """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order, and `cached_tokens` if that is
+        known of all calls; None: no model has answered."""
         with self._guard:
             if not self._calls:
                 return None
@@ -96,6 +101,7 @@ class UsageSum:
                 "prompt_tokens": self._prompt,
                 "completion_tokens": self._completion,
                 "calls": self._calls,
+                **({} if self._held is None else {"cached_tokens": self._held}),
             }
 
 

@@ -24,6 +24,7 @@ from Middleware.config.keys import (
     NUMBER,
     OBJECT,
     TEXT,
+    TEXTS,
     TEXTS_BY_NAME,
     WHOLE,
     Key,
@@ -95,6 +96,10 @@ state_file(
 
 # --------------------------------------------------------------------------
 
+PROMPT_CACHE_BREAKPOINT = "prompt_cache_breakpoint"
+CACHE_CONTROL = "cache_control"
+PROMPT_CACHE_MARKS = (CACHE_CONTROL, PROMPT_CACHE_BREAKPOINT)
+"""The fields of content blocks that paid services read as marks. Source: prompt-reuse.md 5."""
 STRUCTURED_OUTPUT_STYLES = ("openaiJsonSchema", "raw", "anthropicJsonSchema")
 THINKING_KEYS = {
     "mode": one_of("bool", "effort", "boolOrEffort", "unsupported")("Kind of value.", type="string").lenient,
@@ -133,6 +138,13 @@ API_TYPE_KEYS = {
     "supportsChatTemplateKwargs": FLAG("`chat_template_kwargs` of presetSamplers may be sent."),
     "thinking": object_of(THINKING_KEYS)("How this backend is told to think."),
     "structuredOutput": object_of(STRUCTURED_OUTPUT_KEYS).lenient("How this backend is given a JSON Schema."),
+    "promptCacheMark": one_of(*PROMPT_CACHE_MARKS)(
+        "Field of a content block that marks how much of a prompt is held, for endpoints with "
+        "`promptCaching`; absent: `cache_control` for Claude, else none."
+    ).lenient,
+    "promptCacheKeyPropertyName": TEXT(
+        "Payload key that gets a key of the chat, for endpoints with `promptCacheKey`; empty: none."
+    ),
 }
 
 state_file("apitype", "API type", "ApiTypes/<name>.json: what a kind of backend speaks.", API_TYPE_KEYS)
@@ -214,11 +226,23 @@ def _size(value: Any) -> int | float | None:
 SWITCH = FLAG("", read=lambda found: found if isinstance(found, bool) else None)
 """A flag of which only true and false count: what else stands there is the default."""
 NAME = TEXT("", read=lambda found: found.strip() if isinstance(found, str) else None)
-_URL = TEXT("", read=lambda found: found.strip().rstrip("/") if isinstance(found, str) else None)
+
+
+def _address(found: Any) -> str | None:
+    """A base address without slashes at its end; None for what is no text."""
+    return found.strip().rstrip("/") if isinstance(found, str) else None
+
+
+def _addresses(found: Any) -> tuple[str, ...] | None:
+    """What is no text, or an empty one, is no address."""
+    return tuple(filter(None, map(_address, found))) if isinstance(found, list) else None
+
+
+_URL = TEXT("", read=_address)
 ESTIMATION_LEVEL = TEXT(
     "",
-    pattern=r"(?i)^\s*(conservative|balanced|aggressive|xaggressive)\s*$",
-    allowed="conservative, balanced, aggressive, xaggressive",
+    pattern=r"(?i)^\s*(conservative|balanced|aggressive|xaggressive|measured)\s*$",
+    allowed="conservative, balanced, aggressive, xaggressive, measured",
     read=_value_or_none,
 ).lenient
 """How much of a window is used. What is no level is taken for the most careful one, with a warning."""
@@ -246,6 +270,13 @@ class EndpointConfig:
         _URL, "Base URL of the backend, e.g. http://127.0.0.1:11434.", "endpoint", required=True
     )
     """Base address without slashes at its end."""
+    more_endpoints: tuple[str, ...] = _of_file(
+        TEXTS,
+        "More base URLs that serve the same model. Each call goes to one of them.",
+        default=[],
+        absent=(),
+        read=_addresses,
+    )
     model: str = _of_file(TEXT, "Name of the model in requests.", "modelNameToSendToAPI", default="")
     dont_include_model: bool = _of_file(SWITCH, "Leave the model out of requests.")
     written_headers: Mapping[str, str] = _of_file(
@@ -260,7 +291,8 @@ class EndpointConfig:
     )
     wilmer_context_estimation_level: str | None = _of_file(
         ESTIMATION_LEVEL,
-        "How freely the window is used: conservative, balanced, aggressive, xaggressive.",
+        "How freely the window is used: conservative, balanced, aggressive, xaggressive, or measured: as far "
+        "as the server's own counts allow.",
         default="conservative",
         absent=None,
     )
@@ -300,10 +332,12 @@ class EndpointConfig:
     """The endpoint to fail over to."""
     backup_preset_name: str = _of_file(TEXT, "Preset for the backup; absent: the request's own.")
     allow_remote_backup: bool = _of_file(
-        SWITCH.strict, "May take over for a local endpoint though its own host is public."
+        SWITCH.strict,
+        "May take over for a local endpoint though its own host is public; `moreEndpoints` of a local one "
+        "may be public.",
     )
     max_concurrent_requests: int | None = _of_file(
-        WHOLE, "How many requests this endpoint gets at once.", minimum=1
+        WHOLE, "How many requests this endpoint gets at once (each of its addresses).", minimum=1
     )
     machine: str = _of_file(
         NAME,
@@ -340,6 +374,15 @@ class EndpointConfig:
         absent=None,
     )
 
+    prompt_caching: str = _of_file(
+        one_of("off", "5m", "1h"),
+        "Paid services: mark how much of a prompt they hold for the next call, for 5 minutes or 1 hour.",
+        default="off",
+    )
+    prompt_cache_key: bool = _of_file(
+        SWITCH, "Paid services: send a key of the chat, so that its requests meet the same server."
+    )
+
     def __post_init__(self) -> None:
         for name, one in _HELD.items():
             value = self.raw.get(name)
@@ -362,9 +405,27 @@ class EndpointConfig:
         return str(self.api_type.get("type") or "")
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """`url` and `more_endpoints`, each once."""
+        return tuple(dict.fromkeys((self.url, *self.more_endpoints)))
+
+    @property
     def preset_type(self) -> str:
         """The folder below `Presets/`."""
         return str(self.api_type.get("presetType") or "")
+
+    @property
+    def cache_mark(self) -> str:
+        """The field that marks how much of a prompt is held; empty: the API type names none."""
+        return str(API_TYPE_KEYS["promptCacheMark"].value_in(self.api_type, "promptCacheMark"))
+
+    @property
+    def cache_key_name(self) -> str:
+        """The payload key that gets a key of the chat; empty: none is sent."""
+        named = API_TYPE_KEYS["promptCacheKeyPropertyName"]
+        return (
+            str(named.value_in(self.api_type, "promptCacheKeyPropertyName")) if self.prompt_cache_key else ""
+        )
 
     @property
     def api_key(self) -> str:

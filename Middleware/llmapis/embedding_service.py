@@ -1,22 +1,27 @@
-"""EmbeddingService: from the name of an embeddings endpoint to vectors. One attempt, no failover. Source:
-spec backends.md 9.7."""
+"""EmbeddingService: from the name of an embeddings endpoint to vectors. One attempt at each of its addresses,
+no backup. Source: spec backends.md 9.7, prompt-reuse.md 7."""
 
 from __future__ import annotations
 
-from Middleware.common.errors import ConfigError, RequestCancelled
+import logging
+
+from Middleware.common.errors import BackendError, ConfigError, RequestCancelled, SlotTimeout
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.addresses import AddressRoute, Asker
 from Middleware.llmapis.failover import take_slots
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import backend_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend, Vector
-from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, timeouts
+from Middleware.llmapis.llm_api import current_id, current_snapshot, current_user, settings_at, timeouts
 from Middleware.llmapis.script_calls import calling_node
 from Middleware.services.run_trace import TracedNode
 
 _ = impl  # importing the package fills the table of backends
+
+logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 64
 READ_TIMEOUT_S = 120.0
@@ -39,7 +44,7 @@ class EmbeddingService:
     ) -> None:
         self._trace = trace if trace is not None else calling_node()
         snapshot = snapshot if snapshot is not None else current_snapshot()
-        user = user if user is not None else current_user(snapshot)
+        user = self._user = user if user is not None else current_user(snapshot)
         endpoint = self.endpoint = load_endpoint(snapshot, user, endpoint_name)
         handler_class = backend_of(endpoint)
         if not issubclass(handler_class, EmbeddingBackend):
@@ -77,6 +82,8 @@ class EmbeddingService:
         return vectors
 
     def _batch(self, texts: list[str], request_id: str | None) -> list[Vector] | None:
+        if len(self.endpoint.addresses) > 1:
+            return self._batch_of_several(texts, request_id)
         try:
             slots = take_slots(self.endpoint, request_id, whole_process=False)
         except RequestCancelled:
@@ -85,3 +92,23 @@ class EmbeddingService:
             return self.handler.embed(texts, request_id, self._trace)
         finally:
             slots.close()
+
+    def _batch_of_several(self, texts: list[str], request_id: str | None) -> list[Vector] | None:
+        """The same from one of several addresses, or the next when that one fails."""
+        route = AddressRoute(self.endpoint, Asker(self._user.name, texts[0]))
+        while True:
+            try:
+                with take_slots(self.endpoint, request_id, whole_process=False, choose=route.next_stop):
+                    stop = route.stop
+                    handler = type(self.handler)(settings_at(self.handler.settings, stop))
+                    vectors = handler.embed(texts, request_id, self._trace)
+                    stop.note_answer()
+                    return vectors
+            except RequestCancelled:
+                return None
+            except SlotTimeout:
+                raise
+            except BackendError as error:
+                if not route.goes_on_after(error):
+                    raise
+                logger.warning("%s; asking another address of it", error)

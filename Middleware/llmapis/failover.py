@@ -1,20 +1,17 @@
-"""A call that may move on to a backup endpoint, until the first visible output. Source: spec backends.md
-15.5, 15.6.
+"""A call that may move on to another address of its endpoint, then to a backup endpoint, until the first
+visible output. Source: spec backends.md 15.5, 15.6, prompt-reuse.md 7.
 
 Holds the slots of the endpoint that is being called, and only those. A cancelled call never moves on.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import logging
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
@@ -23,8 +20,12 @@ from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import default_snapshot
 from Middleware.config.machines import machine_limit
+from Middleware.config.users import UserSettings
+from Middleware.llmapis.addresses import AddressRoute, Asker, Stop, servers_of
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
+from Middleware.llmapis.call.sent_prompt import BuiltPayload, digest_payload
+from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
@@ -35,107 +36,56 @@ logger = logging.getLogger(__name__)
 
 
 # --------------------------------------------------------------------------
-# Where a host is: on this machine or its private networks, or out on the public ones. Asks DNS, opens
-# nothing.
-
-
-Resolve = Callable[[str], list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class EgressTarget:
-    """`where`: `local`, `remote` or `unknown` (no DNS answer, no readable URL). `addresses`: those that were
-    looked at, to connect to without a second DNS answer; empty: the URL names an address itself, or nothing
-    is known."""
-
-    where: str
-    addresses: tuple[str, ...] = ()
-
-
-def resolve(host: str) -> list[str]:
-    """All addresses of a host name. Raises OSError."""
-    found: list[Any] = socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(info[4][0]) for info in found))
-
-
-def place_of(url: str, resolver: Resolve = resolve) -> EgressTarget:
-    """A name with any public address among its answers is remote."""
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return EgressTarget("unknown")
-    if not host:
-        return EgressTarget("unknown")
-    if host == "localhost" or host.endswith(".localhost"):
-        return EgressTarget("local")
-    try:
-        return EgressTarget("remote" if is_public(host) else "local")
-    except ValueError:
-        pass
-    try:
-        addresses = tuple(resolver(host))
-        public = any(is_public(address) for address in addresses)
-    except (OSError, UnicodeError, ValueError):
-        return EgressTarget("unknown")
-    if not addresses:
-        return EgressTarget("unknown")
-    return EgressTarget("remote" if public else "local", addresses)
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address (IPv4-mapped IPv6 counts as the IPv4) is none of loopback, private, link-local,
-    shared.
-
-    Raises ValueError for what is no address.
-    """
-    ip = ipaddress.ip_address(address)
-    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-    return (mapped or ip).is_global
-
-
-# --------------------------------------------------------------------------
 # Slots of outgoing calls: the gate of the machine, one for each endpoint that sets `maxConcurrentRequests`,
 # and the gate of all calls. In this order: who waits for a machine holds nothing that others wait for, and a
 # machine sees all who want it (prompt-reuse.md 7.1).
 
 
-def take_slots(endpoint: EndpointConfig, request_id: str | None, *, whole_process: bool = True) -> ExitStack:
+Choose = Callable[[], Stop]
+"""Chooses one of an endpoint's addresses, whose gate it is then."""
+
+
+def take_slots(
+    endpoint: EndpointConfig,
+    request_id: str | None,
+    *,
+    whole_process: bool = True,
+    choose: Choose | None = None,
+) -> ExitStack:
     """Wait for a turn at the endpoint's machine, a slot of the endpoint, then (`whole_process`) for one of
-    the process. To be closed.
+    the process. To be closed. `choose`: of an endpoint with several addresses; it is asked when the machine's
+    turn has come.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
-    meanwhile, ConfigError for a faulty Machines.json."""
+    meanwhile, ConfigError for a faulty Machines.json, and what `choose` raises."""
     wait_s = launch_facts().concurrency_timeout_s
-    taken = ExitStack()
-    for gate, ask in _gates(endpoint, whole_process):
-        try:
+    with ExitStack() as taken:
+        for gate, ask in _gates(endpoint, whole_process, choose):
             admitted = gate.acquire(
                 timeout=wait_s, request_id=request_id or "", ask=ask, behind=ask is not None and _is_task()
             )
-        except BaseException:
-            taken.close()
-            raise
-        if not admitted:
-            taken.close()
-            raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
-        taken.callback(gate.release)
-    return taken
+            if not admitted:
+                raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
+            taken.callback(gate.release)
+        return taken.pop_all()
 
 
-def take_spare_slots(endpoint: EndpointConfig, *, whole_process: bool = True) -> ExitStack | None:
+def take_spare_slots(
+    endpoint: EndpointConfig, *, whole_process: bool = True, choose: Choose | None = None
+) -> ExitStack | None:
     """The slots of a call that can be left out (`readAhead`), to be closed; None: leave it out. Never waits:
     it gets them when nobody waits for any of them, here or in another process, and when the endpoint's model
-    is the one that was asked last at its machine, so that nothing is loaded for it."""
-    taken = ExitStack()
-    for gate, ask in _gates(endpoint, whole_process):
-        if not gate.take_spare(ask):
-            taken.close()
-            return None
-        taken.callback(gate.release)
-    return taken
+    is the one that was asked last at its machine, so that nothing is loaded for it. `choose`: as for
+    `take_slots`."""
+    with ExitStack() as taken:
+        for gate, ask in _gates(endpoint, whole_process, choose):
+            if not gate.take_spare(ask):
+                return None
+            taken.callback(gate.release)
+        return taken.pop_all()
 
 
-def _no_slot(gate: FairGate, ask: Ask | None, wait_s: float) -> str:
+def _no_slot(gate: FairGate | Stop, ask: Ask | None, wait_s: float) -> str:
     if ask is not None:
         return f"no turn at the machine '{ask.machine}' within {wait_s:g} s"
     return f"no free slot for an outgoing call within {wait_s:g} s (limit {gate.limit})"
@@ -148,12 +98,17 @@ def _is_task() -> bool:
     return request is not None and request.task is not None
 
 
-def _gates(endpoint: EndpointConfig, whole_process: bool) -> Iterator[tuple[FairGate, Ask | None]]:
+def _gates(
+    endpoint: EndpointConfig, whole_process: bool, choose: Choose | None
+) -> Iterator[tuple[FairGate | Stop, Ask | None]]:
     if (machine := machine_gate(endpoint)) is not None:
         yield machine, Ask(endpoint.machine, endpoint.model_on_machine)
-    for gate in (endpoint_gate(endpoint), outgoing_gate() if whole_process else None):
-        if gate is not None:
-            yield gate, None
+    own = endpoint_gate(endpoint) if choose is None else choose()
+    if own is not None:
+        yield own, None
+    of_all = outgoing_gate() if whole_process else None
+    if of_all is not None:
+        yield of_all, None
 
 
 def machine_gate(endpoint: EndpointConfig) -> FairGate | None:
@@ -167,6 +122,11 @@ def machine_gate(endpoint: EndpointConfig) -> FairGate | None:
     return gate
 
 
+def any_machine_called() -> bool:
+    """Whether this process has put a call to an endpoint that names a machine."""
+    return _machine.cache_info().currsize > 0
+
+
 @cache
 def _machine(name: str) -> FairGate:
     """One for good, whatever its limit is: its models must not meet in two gates."""
@@ -174,7 +134,10 @@ def _machine(name: str) -> FairGate:
 
 
 def endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
-    """The endpoint's own gate; None: it gets any number of calls at once."""
+    """The endpoint's own gate, of several addresses that of the first; None: it gets any number of calls at
+    once."""
+    if len(endpoint.addresses) > 1:
+        return servers_of(endpoint).gate(endpoint.url)
     limit = endpoint.max_concurrent_requests
     return _gate(endpoint.file, endpoint.url, limit) if limit else None
 
@@ -192,9 +155,13 @@ class Service(Protocol):
     """`LlmApiService`, as far as it is known to the calls that are put to it."""
 
     endpoint: EndpointConfig
+    user: UserSettings
 
     @property
     def takes_messages(self) -> bool: ...
+
+    @property
+    def addresses(self) -> tuple[str, ...]: ...
 
     @property
     def lifts_system_messages(self) -> bool: ...
@@ -206,9 +173,9 @@ class Service(Protocol):
 
     def can_show(self, image: str) -> bool: ...
 
-    def create_api_handler(self) -> LlmApiHandler: ...
+    def create_api_handler(self, at: Stop | None = None) -> LlmApiHandler: ...
 
-    def handler_for(self, stream: bool) -> LlmApiHandler: ...
+    def handler_for(self, stream: bool, at: Stop | None = None) -> LlmApiHandler: ...
 
 
 HANDLER_FAULTS = (
@@ -225,11 +192,20 @@ HANDLER_FAULTS = (
 
 
 class _Chain:
-    """The endpoints that one call has been put to."""
+    """The endpoints that one call has been put to, and the addresses of each."""
 
     def __init__(self, service: Service, call: CallArguments) -> None:
-        self.service, self._call = service, call
-        self._visited = [service.endpoint.name]
+        self._call = call
+        self._visited: list[str] = []
+        self._visit(service)
+
+    def _visit(self, service: Service) -> None:
+        self.service = service
+        self._stop: Stop | None = None
+        self._arguments: CallArguments | None = None
+        self._visited.append(service.endpoint.name)
+        several = len(service.addresses) > 1
+        self._route = AddressRoute(service.endpoint, self._asker(service)) if several else None
 
     @property
     def cancelled(self) -> bool:
@@ -244,11 +220,50 @@ class _Chain:
         """The endpoint before this one; empty for the first."""
         return self._visited[-2] if self.on_backup else ""
 
+    def take_slots(self, stream: bool | None = None) -> ExitStack:
+        """Choose the address, where there are several, and wait for its slots. To be closed. `stream`: as for
+        `prepared`. Raises as `take_slots`, and what building the payload raises."""
+        endpoint, route = self.service.endpoint, self._route
+        if route is None:
+            return take_slots(endpoint, self._call.request_id)
+        own = self._own_arguments()
+        payload = self._handler(stream, None).whole_payload(own)
+        prompt = digest_payload(payload, own.system_prompt)
+        self._arguments = replace(own, built=BuiltPayload(payload, prompt))
+
+        def choose() -> Stop:
+            self._stop = route.next_stop(prompt)
+            return self._stop
+
+        return take_slots(endpoint, self._call.request_id, choose=choose)
+
+    def _own_arguments(self) -> CallArguments:
+        return self._call.of_endpoint(self.service, is_backup=self.on_backup, backup_of=self.failed_endpoint)
+
+    def _handler(self, stream: bool | None, at: Stop | None) -> LlmApiHandler:
+        return self.service.create_api_handler(at) if stream is None else self.service.handler_for(stream, at)
+
+    def prepared(self, stream: bool | None = None) -> tuple[LlmApiHandler, CallArguments]:
+        """What calls the address, and with what. `stream` None: as the service calls it."""
+        own = self._own_arguments() if self._arguments is None else self._arguments
+        self._arguments = None
+        return self._handler(stream, self._stop), own
+
+    def note_answer(self) -> None:
+        """The backend has begun to answer."""
+        if self._stop is not None:
+            self._stop.note_answer()
+
     def hop(self, error: Exception) -> None:
-        """Go to the backup. Raises `error` when there is none, BackendError when it may not be called."""
+        """Go to the next address, else to the backup. Raises `error` when there is none, BackendError when it
+        may not be called."""
+        if isinstance(error, SlotTimeout):
+            raise error
+        if self._goes_on(error):
+            return
         service = self.service
         name = service.backup_name
-        if not name or isinstance(error, SlotTimeout):
+        if not name:
             raise error
         if name in self._visited:
             names = ", ".join(sorted(self._visited))
@@ -261,8 +276,21 @@ class _Chain:
             error,
             name,
         )
-        self.service = _guard_backup(service, error)
-        self._visited.append(name)
+        self._visit(_guard_backup(service, error))
+
+    def _goes_on(self, error: Exception) -> bool:
+        """Whether another address of the endpoint is asked next."""
+        if self._route is None or not self._route.goes_on_after(error):
+            return False
+        logger.warning("%s; asking another address of it", error)
+        return True
+
+    def _asker(self, service: Service) -> Asker:
+        """Whose call it is."""
+        call = self._call
+        sent = (message for message in call.conversation or () if message.get("role") == "user")
+        first = next(sent, {"content": call.prompt})
+        return Asker(service.user.name, call.chat or str(first.get("content") or ""))
 
 
 def _guard_backup(service: Service, error: Exception) -> Service:
@@ -284,12 +312,10 @@ def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
     """One whole answer, from the service's endpoint or a backup. Cancelled: the empty text."""
     chain = _Chain(service, call)
     while True:
+        slots = ExitStack()
         try:
-            slots = take_slots(chain.service.endpoint, call.request_id)
-        except RequestCancelled:
-            return LlmText("")
-        try:
-            return _ask_chain(chain, call)
+            slots = chain.take_slots()
+            return _ask_chain(chain)
         except RequestCancelled:
             return LlmText("")
         except HANDLER_FAULTS as error:
@@ -301,13 +327,12 @@ def ask_whole(service: Service, call: CallArguments) -> LlmText | JsonObject:
             slots.close()
 
 
-def _ask_chain(chain: _Chain, call: CallArguments) -> LlmText | JsonObject:
-    service = chain.service
-    arguments = call.of_endpoint(service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint)
-    handler = service.create_api_handler()
-    if not handler.settings.stream:
-        return note_answer(arguments.trace, handler.handle_non_streaming(arguments))
-    return note_answer(arguments.trace, handler.handle_joined(arguments))
+def _ask_chain(chain: _Chain) -> LlmText | JsonObject:
+    handler, arguments = chain.prepared()
+    asked = handler.handle_joined if handler.settings.stream else handler.handle_non_streaming
+    answer = asked(arguments)
+    chain.note_answer()
+    return note_answer(arguments.trace, answer)
 
 
 class ServiceStream(Iterator[Batch]):
@@ -317,7 +342,7 @@ class ServiceStream(Iterator[Batch]):
     def __init__(
         self, service: Service, call: CallArguments, closed: Callable[[ServiceStream], None]
     ) -> None:
-        self._call, self._closed = call, closed
+        self._closed = closed
         self._chain = _Chain(service, call)
         self._slots = ExitStack()
         self._batches: Batches = iter(())
@@ -354,14 +379,13 @@ class ServiceStream(Iterator[Batch]):
 
     def _open_next(self) -> None:
         """Open the current endpoint's stream, or the next one's that can be opened."""
-        chain, call = self._chain, self._call
+        chain = self._chain
         while True:
             try:
-                self._slots = take_slots(chain.service.endpoint, call.request_id)
-                arguments = call.of_endpoint(
-                    chain.service, is_backup=chain.on_backup, backup_of=chain.failed_endpoint
-                )
-                self._batches = chain.service.handler_for(True).stream_batches(arguments)
+                self._slots = chain.take_slots(stream=True)
+                handler, arguments = chain.prepared(stream=True)
+                self._batches = handler.stream_batches(arguments)
+                chain.note_answer()
                 return
             except RequestCancelled:
                 self._end()

@@ -6,6 +6,7 @@ formats a prompt, never cleans text. Source: spec backends.md 7, 8.1, 15.5, 15.6
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
@@ -22,6 +23,7 @@ from Middleware.config.endpoints import (
 )
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.llmapis.addresses import Stop
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.failover import ServiceStream, ask_whole
 from Middleware.llmapis.handlers import impl
@@ -86,6 +88,11 @@ class LlmApiService:
         return self.endpoint.url if self._class.calls_out else ""
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """Those that a call may be put to; empty for a backend that stays inside this program."""
+        return self.endpoint.addresses if self._class.calls_out else ()
+
+    @property
     def backup_name(self) -> str:
         """The endpoint to fail over to; "" for none."""
         return self.endpoint.backup_endpoint_name
@@ -95,12 +102,15 @@ class LlmApiService:
         backends that do not fetch them themselves."""
         return self.handler.can_show(image)
 
-    def create_api_handler(self) -> LlmApiHandler:
+    def create_api_handler(self, at: Stop | None = None) -> LlmApiHandler:
         """The handler of the endpoint's type for the way in which the backend is called."""
-        return self.handler_for(self.stream or self.endpoint.backend_stream == "always")
+        return self.handler_for(self.stream or self.endpoint.backend_stream == "always", at)
 
-    def handler_for(self, stream: bool) -> LlmApiHandler:
-        """The handler that asks the backend to stream, or not to."""
+    def handler_for(self, stream: bool, at: Stop | None = None) -> LlmApiHandler:
+        """The handler that asks the backend to stream, or not to. `at`: which of several addresses it calls;
+        None: the first one."""
+        if at is not None:
+            return self._class(settings_at(self._settings(stream), at))
         if stream not in self._handlers:
             self._handlers[stream] = self._class(self._settings(stream))
         return self._handlers[stream]
@@ -214,6 +224,17 @@ class LlmApiService:
             read_timeout_s=read_s,
             pinned=self._pinned,
         )
+
+
+def settings_at(settings: HandlerSettings, at: Stop) -> HandlerSettings:
+    """The same for another address of the endpoint. While others are left it is not tried again."""
+    is_first = at.url == settings.endpoint.url
+    return replace(
+        settings,
+        url=at.url,
+        pinned=settings.pinned if is_first else at.pinned,
+        suppress_retries=settings.suppress_retries or not at.is_last,
+    )
 
 
 def timeouts(endpoint: EndpointConfig, user: UserSettings, read_s: float) -> tuple[float, float]:

@@ -29,6 +29,7 @@ from Middleware.protocols.patterns import MARK, halves
 from Middleware.services.answers import (
     ToolCallCollector,
     arguments_object,
+    cache_numbers,
     client_finish_reason,
     compact_json,
     usage_numbers,
@@ -83,12 +84,14 @@ def _signature(facts: AnswerFacts) -> str:
     return f"hr-{facts.request_id}"
 
 
-def _usage(prompt_tokens: int, output_tokens: int) -> JsonObject:
+def _usage(usage: JsonObject | None, text: str) -> JsonObject:
+    """The numbers of an answer (2.5). What was held or written to be held is no part of `input_tokens`."""
+    told, cache = usage_numbers(usage, text), cache_numbers(usage)
     return {
-        "input_tokens": prompt_tokens,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "output_tokens": output_tokens,
+        "input_tokens": max(0, told["prompt_tokens"] - sum(cache.values())),
+        "cache_creation_input_tokens": cache.get("cache_write_tokens", 0),
+        "cache_read_input_tokens": cache.get("cached_tokens", 0),
+        "output_tokens": told["completion_tokens"],
     }
 
 
@@ -116,8 +119,7 @@ def whole_message(answer: WholeAnswer, facts: AnswerFacts) -> JsonObject:
     if answer.text or not uses:
         content.append({**_TEXT_BLOCK, "text": answer.text})
     content += uses
-    told = usage_numbers(answer.usage, answer.thinking + answer.text)
-    usage = _usage(told["prompt_tokens"], told["completion_tokens"])
+    usage = _usage(answer.usage, answer.thinking + answer.text)
     reason = client_finish_reason(answer.finish_reason, bool(uses))
     return _message(facts, content, _STOP_REASONS[reason], usage)
 
@@ -154,7 +156,8 @@ class AnthropicFramer(Framer):
         if self.started:
             return []
         self.started = True
-        message = _message(self.facts, [], None, _usage(self.facts.prompt_estimate, 0))
+        estimate = {"prompt_tokens": self.facts.prompt_estimate}
+        message = _message(self.facts, [], None, _usage(estimate, ""))
         return [_event("message_start", message=message)]
 
     def heartbeat(self) -> str:
@@ -243,11 +246,10 @@ class AnthropicFramer(Framer):
 
     def _message_delta(self, finish_reason: str) -> str:
         reason = _STOP_REASONS[client_finish_reason(finish_reason, self._called and not self.is_cut_off)]
-        told = usage_numbers(self._usage, self._written_text())
         return _event(
             "message_delta",
             delta={"stop_reason": reason, "stop_sequence": None},
-            usage=_usage(told["prompt_tokens"], told["completion_tokens"]),
+            usage=_usage(self._usage, self._written_text()),
             **self.facts.usage_beside(),
         )
 

@@ -19,7 +19,7 @@ from Middleware.protocols.base import (
     sse,
 )
 from Middleware.protocols.patterns import MARK, halves
-from Middleware.services.answers import client_finish_reason, compact_json, step_line, usage_numbers
+from Middleware.services.answers import client_finish_reason, compact_json, openai_usage_object, step_line
 from Middleware.services.response_builder_service import ResponseBuilderService
 
 _builder = ResponseBuilderService()
@@ -88,7 +88,7 @@ class OpenAIChatFramer(_OpenAIFramer):
         reason = client_finish_reason(finish_reason, self._called and not self.is_cut_off)
         units = [*self._opening(with_text=True), self._delta_unit({}, reason)]
         if self.facts.include_usage:
-            usage = usage_numbers(self._usage, self._written_text())
+            usage = openai_usage_object(self._usage, self._written_text())
             units.append(sse(compact_json(_builder.build_openai_usage_chunk(usage, self.facts, chat=True))))
         return units
 
@@ -115,7 +115,7 @@ class OpenAITextFramer(_OpenAIFramer):
         reason = client_finish_reason(finish_reason, False)
         units = [sse(compact_json(_builder.build_openai_completion_chunk("", reason, self.facts)))]
         if self.facts.include_usage:
-            usage = usage_numbers(self._usage, self._written_text())
+            usage = openai_usage_object(self._usage, self._written_text())
             units.append(sse(compact_json(_builder.build_openai_usage_chunk(usage, self.facts, chat=False))))
         return units
 

@@ -12,7 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from Middleware.common.types import JsonObject
-from Middleware.services.answers import AnswerFacts, WholeAnswer, usage_numbers, whole_openai_calls
+from Middleware.services.answers import (
+    AnswerFacts,
+    WholeAnswer,
+    cache_numbers,
+    usage_numbers,
+    whole_openai_calls,
+)
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> why a response is incomplete."""
@@ -164,12 +170,12 @@ def ending_of(finish_reason: str) -> tuple[str, JsonObject]:
 def usage_object(answer: WholeAnswer) -> JsonObject:
     """The numbers of an answer; the details are 0 where the backend did not say."""
     told, reported = usage_numbers(answer.usage, answer.text + answer.thinking), answer.usage or {}
-    cached, thought = reported.get("cached_tokens"), reported.get("reasoning_tokens")
+    cache, thought = cache_numbers(reported), reported.get("reasoning_tokens")
     return {
         "input_tokens": told["prompt_tokens"],
         "input_tokens_details": {
-            "cached_tokens": cached if _is_count(cached) else 0,
-            "cache_write_tokens": 0,
+            "cached_tokens": cache.get("cached_tokens", 0),
+            "cache_write_tokens": cache.get("cache_write_tokens", 0),
         },
         "output_tokens": told["completion_tokens"],
         "output_tokens_details": {"reasoning_tokens": thought if _is_count(thought) else 0},

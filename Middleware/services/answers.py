@@ -10,7 +10,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,9 @@ METRICS = (
 )
 REPORTED_TIMES = ("prompt_duration_ns", "completion_duration_ns")
 """The backend's own times, beside the counts of its usage."""
+CACHE_COUNTS = ("cached_tokens", "cache_write_tokens")
+"""How much of a prompt the backend still held, and how much of it was written to be held: beside the counts
+of its usage, where it said so. Source: prompt-reuse.md 3.1."""
 
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 CUTTING_REASONS = frozenset({"length", "content_filter"})
@@ -104,7 +107,8 @@ class Pace:
     def metrics(
         self, facts: AnswerFacts, usage: JsonObject, reported: JsonObject | None = None
     ) -> JsonObject:
-        """Ollama's six numbers, in the order of its own server. Durations in nanoseconds, at least 1.
+        """Ollama's six numbers, in the order of its own server, and how much of the prompt was held, where
+        that is known. Durations in nanoseconds, at least 1.
 
         `reported`: what the backend told; its own times are the true ones. An answer that came in one piece
         took all the time since the workflow started."""
@@ -115,10 +119,12 @@ class Pace:
         last = now if self.last is None else self.last
         began = first if last > first else facts.started
         times = {name: _count((reported or {}).get(name)) for name in REPORTED_TIMES}
+        held = cache_numbers(reported).get("cached_tokens")
         return {
             "total_duration": _nanoseconds(now - facts.arrived),
             "load_duration": _nanoseconds(facts.started - facts.arrived),
             "prompt_eval_count": usage["prompt_tokens"],
+            **({} if held is None else {"prompt_eval_cached_count": held}),
             "prompt_eval_duration": times[REPORTED_TIMES[0]] or _nanoseconds(first - facts.started),
             "eval_count": usage["completion_tokens"],
             "eval_duration": times[REPORTED_TIMES[1]] or _nanoseconds(last - began),
@@ -318,6 +324,18 @@ def usage_numbers(usage: JsonObject | None, text: str) -> dict[str, int]:
     prompt = 0 if prompt is None else prompt
     completion = estimate_tokens(text) if completion is None else completion
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def cache_numbers(usage: Mapping[str, Any] | None) -> dict[str, int]:
+    """`cached_tokens` and `cache_write_tokens`, each only where a backend said it: unknown is not 0."""
+    told = usage or {}
+    return {name: count for name in CACHE_COUNTS if (count := _count(told.get(name))) is not None}
+
+
+def openai_usage_object(usage: JsonObject | None, text: str) -> JsonObject:
+    """`usage` as OpenAI's clients read it: the three numbers, and what is known of the cache beside them."""
+    numbers, cache = usage_numbers(usage, text), cache_numbers(usage)
+    return {**numbers, "prompt_tokens_details": cache} if cache else dict(numbers)
 
 
 def full_usage(

@@ -12,15 +12,14 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.shared_state.member import Footing
-from Middleware.services.shared_state.store import Places, StoreLost
+from Middleware.services.shared_state.store import Places, SharedStore, StoreLost
 from Middleware.services.shared_state.turns import Ask
 
 SETTLE_S = 0.5
@@ -30,7 +29,7 @@ PATIENCE_S = 60.0
 """Who stood behind people for so long is served like everybody."""
 
 NO_LIMIT = 1_000_000
-"""The limit of a gate that only keeps models of a machine apart."""
+"""The limit of a gate that keeps out nobody by number: it counts, or keeps models of a machine apart."""
 
 
 class _Waiter:
@@ -91,11 +90,13 @@ class FairGate:
         request_id: str = "",
         behind: bool = False,
         ask: Ask | None = None,
+        learn: Callable[[], Ask | None] | None = None,
     ) -> bool:
         """Take a slot; False when none came free within `timeout` seconds (None: wait for ever).
 
-        `ask`: the model of a machine that it is for; None: not known. Raises ServerBusy when the queue is
-        full, RequestCancelled when `request_id` is cancelled while it waits.
+        `ask`: the model of a machine that it is for; None: not known. `learn`: finds it out when there is no
+        slot at once. Raises ServerBusy when the queue is full, RequestCancelled when `request_id` is
+        cancelled while it waits, and what `learn` raises.
         """
         waiter = _Waiter(behind)
         with self._lock:
@@ -108,7 +109,27 @@ class FairGate:
                 self._leave(ticket)
                 return False
             self._check_room(ticket, behind)
+        if learn is not None:
+            self._learn(ticket, learn)
         return self._wait(ticket, waiter, timeout, request_id)
+
+    def _learn(self, ticket: str, learn: Callable[[], Ask | None]) -> None:
+        """Find out what a waiter asks for. It keeps its place; when that fails it leaves."""
+        try:
+            ask = learn()
+        except BaseException:
+            with self._lock:
+                left = self._leave(ticket)
+            if not left:  # its turn has come meanwhile
+                self.release()
+            raise
+        if ask is None:
+            return
+        with self._lock:
+            waiter = self._waiters.get(ticket)
+            if waiter is not None:
+                self._asks[ticket] = ask
+                self._tell(Places() if waiter.behind else Places(wait=[ticket]))
 
     def take_spare(self, ask: Ask | None = None) -> bool:
         """Take a slot for work that can be left out: never waits, and gets none while anybody waits here, in
@@ -140,9 +161,7 @@ class FairGate:
         """
         if not self._max_waiting:
             return
-        key = self._key
-        with self._unlocked_for(self._footing):
-            before = self._member().waiting(key, "" if behind else ticket)
+        before = self._member().waiting(self._key, "" if behind else ticket)
         if before >= self._max_waiting and self._leave(ticket):
             raise ServerBusy(f"server is busy: {before} requests are already waiting")
 
@@ -262,25 +281,26 @@ class FairGate:
             if self._asks:
                 told = told._replace(asks=self._asks_of(told))
             try:
-                key = self._key
-                with self._unlocked_for(footing):
-                    return footing.store.turns(key, self.limit, told, self._one_model)
+                return self._ask_turns(footing.store, told)
             except StoreLost as error:
                 self._member().lose(footing, error)
 
-    @contextmanager
-    def _unlocked_for(self, footing: Footing | None) -> Iterator[None]:
-        """The lock, which is held, is free while a store far away answers: others ask meanwhile, and the store
-        tells them together.
+    def _ask_turns(self, store: SharedStore, told: Places) -> list[str]:
+        """The lock, which is held, is free while a store far away answers: others ask meanwhile, and their
+        questions go together, in the order in which they had the lock.
         """
-        if footing is None or not footing.store.many_machines:
-            yield
-            return
-        self._lock.release()
+        is_free = False
+
+        def free() -> None:
+            nonlocal is_free
+            is_free = True
+            self._lock.release()
+
         try:
-            yield
+            return store.turns(self._key, self.limit, told, self._one_model, free)
         finally:
-            self._lock.acquire()
+            if is_free:
+                self._lock.acquire()
 
     def _everybody(self, news: Places) -> Places:
         """All that there is to tell, in order of arrival."""
@@ -299,8 +319,17 @@ class FairGate:
 
     @property
     def _key(self) -> str:
-        shared = self._footing is not None and self._footing.store.shared
-        return self._name if shared else self._own
+        return self._own if self._footing is None else self._key_in(self._footing.store)
+
+    def _key_in(self, store: SharedStore) -> str:
+        return self._name if store.shared else self._own
+
+    @staticmethod
+    def count_held(gates: Sequence[FairGate]) -> list[int]:
+        """How many slots of each gate are taken, in all processes. The gates are of one process."""
+        if not gates:
+            return []
+        return gates[0]._member().holding(lambda store: [gate._key_in(store) for gate in gates])
 
 
 def _until(waiter: _Waiter, *ends: float | None) -> bool:

@@ -176,6 +176,19 @@ class HeldPrompts:
             self._keep_within()
         return _compare(prompt, held)
 
+    def forget(self, address: str, model: str, prompt: PromptDigest | None = None) -> None:
+        """This prompt did not get there after all; None: that server is gone, and holds nothing any more."""
+        with self._guard:
+            known = self._servers.get((address, model))
+            if known is None:
+                return
+            kept = [held for held in known if prompt is not None and held.digests is not prompt.digests]
+            self._digests -= sum(len(held.digests) for held in known) - sum(len(h.digests) for h in kept)
+            if kept:
+                self._servers[address, model] = deque(kept)
+            else:
+                del self._servers[address, model]
+
     def _keep_within(self) -> None:
         """The guard is held."""
         while len(self._servers) > MOST_SERVERS:

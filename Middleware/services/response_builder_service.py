@@ -19,6 +19,7 @@ from Middleware.services.answers import (
     WholeAnswer,
     ollama_calls,
     ollama_done_reason,
+    openai_usage_object,
     usage_numbers,
     whole_openai_calls,
 )
@@ -122,7 +123,7 @@ class ResponseBuilderService:
             "model": facts.model,
             "system_fingerprint": FINGERPRINT,
             "choices": [choice],
-            "usage": usage_numbers(answer.usage, answer.text + answer.thinking),
+            "usage": openai_usage_object(answer.usage, answer.text + answer.thinking),
         }
 
     def build_openai_completion_response(
@@ -136,7 +137,7 @@ class ResponseBuilderService:
             "model": facts.model,
             "system_fingerprint": FINGERPRINT,
             "choices": [_text_choice(answer.text, _text_reason(answer.finish_reason))],
-            "usage": usage_numbers(answer.usage, answer.text + answer.thinking),
+            "usage": openai_usage_object(answer.usage, answer.text + answer.thinking),
         }
 
     def build_openai_chat_completion_chunk(
@@ -220,7 +221,7 @@ class ResponseBuilderService:
             "object": "text_completion",
             "created": facts.created,
             "choices": [_text_choice(answer.text, _text_reason(answer.finish_reason))],
-            "usage": usage_numbers(answer.usage, answer.text + answer.thinking),
+            "usage": openai_usage_object(answer.usage, answer.text + answer.thinking),
         }
 
     def build_ollama_chat_chunk(

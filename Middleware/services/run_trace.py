@@ -61,14 +61,17 @@ class CallTrace:
 
     `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
     `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
-    the endpoint that failed before. `usage`: as the backend reported it. `truncated`: its stream ended
+    the endpoint that failed before. `address`: which one of several the endpoint has; empty: it has one.
+    `usage`: as the backend reported it
+    (`prompt_s`: how long it read). `truncated`: its stream ended
     without its end mark. `thought`: when its first thought was heard, beside its text or in it; 0.0: none
     was. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
     one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`, `cleaned`: the text before and
     after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
     texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt; `compared`, `shared_chars`,
     `leaves`, `expected_chars`: it beside the best of the last prompts that the same server was sent, as
-    `held_prompts.Comparison`; numbers alone, so private runs have them too.
+    `held_prompts.Comparison`; numbers alone, so private runs have them too. `machine`: the word of its
+    endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say.
     """
 
     kind: str
@@ -92,6 +95,7 @@ class CallTrace:
     usage: Mapping[str, Any] | None = None
     truncated: bool = False
     backup_of: str = ""
+    address: str = ""
     error: str = ""
     raw: str | None = field(default=None, repr=False)
     cleaned: str | None = field(default=None, repr=False)
@@ -102,11 +106,19 @@ class CallTrace:
     compared: bool = False
     leaves: PromptPlace | None = None
     expected_chars: int = 0
+    machine: str = ""
+    load_s: float | None = None
 
     def note_prompt(self, chars: int, seen: Comparison) -> None:
         """How long its prompt is, and how much of it was sent before to the same server."""
         self.prompt_chars, self.expected_chars = chars, seen.expected_chars
         self.compared, self.shared_chars, self.leaves = seen.compared, seen.shared_chars, seen.leaves
+
+    @property
+    def prompt_s(self) -> float | None:
+        """Seconds in which the backend read the prompt; None: it did not say."""
+        told = (self.usage or {}).get("prompt_duration_ns")
+        return told / 1e9 if isinstance(told, int) else None
 
 
 @dataclass(slots=True, eq=False)

@@ -12,6 +12,9 @@ from Middleware.common.types import Message, Messages
 from Middleware.config.paths import is_discussion_id
 from Middleware.utilities.text_utils import estimate_message_tokens, stored_message_tokens
 
+MESSAGE_OVERHEAD = 8
+"""Tokens that each message costs beside its content."""
+
 DISCUSSION_TAG = "[DiscussionId]"
 """What a tag begins with: where it is missing, nothing needs to be searched."""
 
@@ -93,6 +96,11 @@ def message_cost(message: Message) -> int:
 def clamped_cost(message: Message) -> int:
     """Tokens of a message's content as the clamp counts them. Source: memory.md 18.2.19."""
     return estimate_message_tokens(message["content"])
+
+
+def sent_cost(message: Message) -> int:
+    """Tokens of a message as the clamp counts it in a prompt that is sent."""
+    return clamped_cost(message) + MESSAGE_OVERHEAD
 
 
 def newest_within(

@@ -133,21 +133,18 @@ def _reach(count: int, slack: int) -> int:
     return max(0, min(slack // 4, count - 2))
 
 
-def begin_of_tokens(
-    messages: Messages, sizes: Sequence[int], budget: float, *, keep: int = 1, whole: bool = False
-) -> int:
-    """Index at which a window of `budget` tokens begins; `messages` are those that fit, `sizes` their tokens.
+def begin_of_tokens(messages: Messages, sizes: Sequence[int], least: float, *, keep: int = 1) -> int:
+    """Index at which a window of tokens begins that holds `messages`, the newest that fit, and no older ones;
+    `sizes` are their tokens.
 
-    At the candidate with the smallest mark among those that leave at least half of the budget and `keep`
-    messages; 0 where there is none. `whole`: nothing older was left out, so the window begins at 0.
+    At the candidate with the smallest mark among those that leave `least` tokens and `keep` messages; 0 where
+    there is none.
     """
-    if whole:
-        return 0
     last, spent = len(messages), 0
-    while last and (spent * 2 < budget or len(messages) - last < keep):
+    while last and (spent < least or len(messages) - last < keep):
         last -= 1
         spent += sizes[last]
-    if spent * 2 < budget or len(messages) - last < keep:
+    if spent < least or len(messages) - last < keep:
         return 0
     return _smallest(_marks(messages, range(last + 1), 0), 0)
 
@@ -178,7 +175,9 @@ def newest_steady(
         sizes.append(size)
     taken.reverse()
     sizes.reverse()
-    return taken[begin_of_tokens(taken, sizes, budget, keep=max(minimum, keep), whole=whole) :]
+    if whole:
+        return taken
+    return taken[begin_of_tokens(taken, sizes, budget / 2, keep=max(minimum, keep)) :]
 
 
 def _marks(messages: Messages, span: range, reach: int) -> Marks:

@@ -41,8 +41,17 @@ _BEFORE_U0800 = bytes(range(0xE0))
 """Bytes of UTF-8 that begin, or belong to, characters below U+0800; what is left begins a later one."""
 _ASCII = bytes(range(0x80))
 
-ESTIMATION_FACTORS = {"conservative": 1.0, "balanced": 1.25, "aggressive": 1.5, "xaggressive": 1.85}
-"""`wilmerContextEstimationLevel` -> what token thresholds are multiplied by. Source: workflows.md 7.8."""
+ESTIMATION_FACTORS = {
+    "conservative": 1.0,
+    "balanced": 1.25,
+    "aggressive": 1.5,
+    "xaggressive": 1.85,
+    "measured": 1.0,
+}
+"""`wilmerContextEstimationLevel` -> what token thresholds are multiplied by. `measured` has its factor from
+`services/token_ratios.py` where a prompt is cut; elsewhere, and until it is known, it counts as
+`conservative`. Source: workflows.md 7.8, prompt-reuse.md 1.
+"""
 
 
 SENTENCE_LIMIT = 2000

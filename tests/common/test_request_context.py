@@ -94,6 +94,21 @@ class TestUsageSum:
             ("calls", 4000),
         ]
 
+    def test_what_the_backends_held(self):
+        """Is told when each of them said it."""
+        usage = UsageSum()
+        usage.add({**self.CALL, "cached_tokens": 4})
+        usage.add({**self.CALL, "cached_tokens": 0})
+        assert list((usage.numbers() or {}).items())[-1] == ("cached_tokens", 4)
+
+    def test_one_that_did_not_say_what_it_held(self):
+        """Makes the sum unknown, whatever the others say."""
+        usage = UsageSum()
+        usage.add({**self.CALL, "cached_tokens": 4})
+        usage.add(self.CALL)
+        usage.add({**self.CALL, "cached_tokens": 4})
+        assert "cached_tokens" not in (usage.numbers() or {})
+
     def test_what_comes_when_it_is_closed(self):
         """Belongs to nodes after the answer."""
         usage = UsageSum()

@@ -13,15 +13,17 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import threading
 import time
 from contextlib import closing, suppress
+from itertools import groupby
 
 import psutil
 import pytest
 import redis
 
-from tests.e2e.conftest import HOUSE, Gunicorn, Server, write_tree
-from tests.e2e.fake_backend import Reply
+from tests.e2e.conftest import HOUSE, Gunicorn, Server, write, write_tree
+from tests.e2e.fake_backend import FakeBackend, Reply
 from tests.patience import PATIENCE_S
 from tests.redis_server import RedisServer
 
@@ -40,6 +42,9 @@ USERS = {
     "ann": {},
     "narrow": {"endpoints": {"Model": {"maxConcurrentRequests": 1}}},
     "locked": {"workflows": {"Chat": LOCKED}},
+    "spread": {},
+    "small": {"endpoints": {"Model": {"machine": "desk", "modelNameToSendToAPI": "small"}}},
+    "big": {"endpoints": {"Model": {"machine": "desk", "modelNameToSendToAPI": "big"}}},
 }
 
 
@@ -326,6 +331,40 @@ def test_a_gate_holds_over_both(cluster, kind, backend, arguments, user):
     assert answered(waiter)[0] == 200 and len(backend.calls(second)) == 1
 
 
+@pytest.mark.parametrize("arguments", [OPEN, GATED], ids=["calls", "requests"])
+def test_models_of_one_machine_go_in_rows_over_both(cluster, kind, backend, arguments):
+    """Two names, two models, eight requests in turn: never two models at once, at most three loads."""
+    both, go = cluster(kind, arguments), threading.Event()
+    mark = f"desk-{kind}-{len(arguments)}-{arguments[1]}"
+    backend.on(mark, Reply(["x"], after=go))
+    asked = []
+    for number in range(8):
+        user = ("small", "big")[number % 2]
+        asked.append(ask(both.connect(number // 2 % 2), mark, user=user))
+        backend.wait_for_call(mark)
+        eventually(lambda number=number: len(backend.calls(mark)) + both.waiting() == number + 1)
+    assert {call.body["model"] for call in backend.calls(mark)} == {"small"}
+    go.set()
+    assert [answered(connection)[0] for connection in asked] == [200] * 8
+    rows = ["".join(row) for _, row in groupby(call.body["model"][0] for call in backend.calls(mark))]
+    assert len(rows) <= 3 and max(map(len, rows)) <= 4
+    assert "".join(sorted("".join(rows))) == "bbbbssss"
+
+
+def test_a_killed_process_keeps_no_model_on_the_machine(cluster, kind, backend):
+    """Who waits for another model is served within the lease."""
+    both = cluster(kind, OPEN, "killed desk")
+    first, second = f"desk killed {kind}", f"desk survivor {kind}"
+    backend.on(first, Reply(["x"], hangs=True))
+    ask(both.connect(0), first, user="small")
+    backend.wait_for_call(first)
+    waiter = ask(both.connect(1), second, user="big")
+    eventually(lambda: both.waiting() == 1)
+    assert backend.calls(second) == []
+    both.kill(0)
+    assert answered(waiter)[0] == 200 and len(backend.calls(second)) == 1
+
+
 def test_a_lock_holds_over_both(cluster, kind, backend):
     """Who meets it gets the empty answer of a workflow that stopped."""
     both = cluster(kind, OPEN)
@@ -434,3 +473,25 @@ def nginx_file(folder, port, servers):
     file = folder / "nginx.conf"
     file.write_text(f"{start}http {{\naccess_log off;\n{folders}\n{text}\n}}\n", "utf-8")
     return file
+
+
+def test_they_choose_the_same_server_for_a_chat(cluster, backend):
+    """Of three, for an endpoint with more addresses (prompt-reuse.md 7): each worker by itself, without a word
+    to the other one."""
+    places, others = cluster("workers", OPEN), [FakeBackend(), FakeBackend()]
+    file = places.server.public / "Configs" / "Endpoints" / "spread" / "Model.json"
+    write(file, json.loads(file.read_text("utf-8")) | {"moreEndpoints": [other.url for other in others]})
+    servers, chosen = [backend, *others], []
+    try:
+        for chat in range(20):
+            mark = f"to be spread, chat {chat}."
+            for worker in (0, 1):
+                assert answered(ask(places.connect(worker), mark, user="spread"))[0] == 200
+            counts = [len(server.calls(mark)) for server in servers]
+            assert sum(counts) == 2
+            chosen.append(counts)
+    finally:
+        for other in others:
+            other.close()
+    assert sum(2 in counts for counts in chosen) >= 0.95 * len(chosen)
+    assert all(any(counts[number] for counts in chosen) for number in range(3))

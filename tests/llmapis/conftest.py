@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ class StandIn:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._threads: list[threading.Thread] = []
+        self._open: list[socket.socket] = []
+        self._over = False
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
 
@@ -85,7 +88,17 @@ class StandIn:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def kill(self) -> None:
+        """As a process that is killed: it listens no more, and every connection breaks."""
+        self.stop()
+        for sock in self._open:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
     def stop(self) -> None:
+        if self._over:
+            return
+        self._over = True
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._accepting.join(PATIENCE_S)
@@ -97,6 +110,7 @@ class StandIn:
             except OSError:
                 return
             self.accepted += 1
+            self._open.append(sock)
             thread = threading.Thread(target=self._serve, args=(sock,), daemon=True)
             self._threads.append(thread)
             thread.start()

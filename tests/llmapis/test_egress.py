@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from Middleware.llmapis.failover import EgressTarget, place_of, resolve
+from Middleware.llmapis.egress import EgressTarget, place_of, resolve
 
 PLACES = [
     ("http://localhost:1", "local"),

@@ -13,7 +13,7 @@ import pytest
 from Middleware.common.errors import BackendError, ConfigError, SlotTimeout
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
-from Middleware.llmapis import failover as egress
+from Middleware.llmapis import egress
 from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_api import LlmApiService, LlmText

@@ -411,3 +411,25 @@ def said(message):
 def test_a_stream_says_what_a_whole_answer_says(batches):
     """For any text, thoughts and calls, in any cut."""
     assert said(message_of(stream(*batches))) == said(whole(*batches))
+
+
+class TestCache:
+    """Held and written tokens are counted beside `input_tokens`, not in it."""
+
+    @pytest.mark.parametrize(
+        ("cache", "told"),
+        [
+            ({"cached_tokens": 8}, (3, 0, 8)),
+            ({"cached_tokens": 8, "cache_write_tokens": 2}, (1, 2, 8)),
+            ({"cached_tokens": 0, "cache_write_tokens": 0}, (11, 0, 0)),
+            ({"cached_tokens": 400}, (0, 0, 400)),
+        ],
+        ids=["held", "written", "nothing", "more-than-there-was"],
+    )
+    def test_of_an_answer(self, cache, told):
+        """Whole and streamed; never negative, whatever a backend says."""
+        batch = [chunk("Hi", "stop", usage={**USAGE, **cache})]
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        of_whole = whole(batch)["usage"]
+        [of_stream] = [data["usage"] for data in events(stream(batch)) if data["type"] == "message_delta"]
+        assert [of_whole[name] for name in names] == [of_stream[name] for name in names] == list(told)

@@ -93,8 +93,9 @@ class TestItems:
 class TestUsage:
     def test_details_that_the_backend_told(self):
         """Of its cache and its thoughts."""
-        told = usage_object(WholeAnswer("x", usage={**USAGE, "cached_tokens": 5, "reasoning_tokens": 3}))
-        assert told["input_tokens_details"] == {"cached_tokens": 5, "cache_write_tokens": 0}
+        counts = {"cached_tokens": 5, "cache_write_tokens": 2, "reasoning_tokens": 3}
+        told = usage_object(WholeAnswer("x", usage={**USAGE, **counts}))
+        assert told["input_tokens_details"] == {"cached_tokens": 5, "cache_write_tokens": 2}
         assert told["output_tokens_details"] == {"reasoning_tokens": 3}
 
     def test_estimated(self):

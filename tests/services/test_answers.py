@@ -12,10 +12,12 @@ from Middleware.services.answers import (
     AnswerFacts,
     Pace,
     ToolCallCollector,
+    cache_numbers,
     client_finish_reason,
     full_usage,
     ollama_calls,
     ollama_done_reason,
+    openai_usage_object,
     usage_numbers,
     whole_openai_calls,
 )
@@ -179,6 +181,30 @@ class TestNumbers:
         told = {"prompt_duration_ns": 5, "completion_duration_ns": 7}
         metrics = Pace(first=12.0, last=13.0).metrics(AnswerFacts("r", "m"), usage_numbers(told, "x"), told)
         assert (metrics["prompt_eval_duration"], metrics["eval_duration"]) == (5, 7)
+
+    def test_what_was_held_stands_behind_the_count_of_the_prompt(self):
+        """Where it is known; the six are told all the same."""
+        told = {"prompt_tokens": 9, "cached_tokens": 0}
+        metrics = Pace().metrics(AnswerFacts("r", "m"), usage_numbers(told, "x"), told)
+        assert list(metrics)[2:4] == ["prompt_eval_count", "prompt_eval_cached_count"]
+        assert metrics["prompt_eval_cached_count"] == 0 and len(metrics) == 7
+
+    @pytest.mark.parametrize(
+        ("usage", "cache"),
+        [
+            (None, {}),
+            ({"prompt_tokens": 9}, {}),
+            ({"cached_tokens": 0}, {"cached_tokens": 0}),
+            ({"cached_tokens": 5, "cache_write_tokens": 2}, {"cached_tokens": 5, "cache_write_tokens": 2}),
+            ({"cached_tokens": None, "cache_write_tokens": "2"}, {}),
+        ],
+    )
+    def test_what_is_known_of_the_cache(self, usage, cache):
+        """Unknown is not 0."""
+        assert cache_numbers(usage) == cache
+        told = openai_usage_object(usage, "")
+        assert told.get("prompt_tokens_details", {}) == cache
+        assert ("prompt_tokens_details" in told) == bool(cache)
 
     def test_an_answer_without_a_model_has_no_numbers(self):
         """All six are 0."""

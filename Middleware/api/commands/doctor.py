@@ -6,17 +6,21 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterable, Iterator
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, check_config_folder
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.machines import machine_limit
+from Middleware.config.paths import MACHINES_FILE
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.validation import ERROR
-from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probe
+from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probes
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users, checked_tree, short_of_tokens
-from Middleware.workflows.checks.endpoint_check import with_backups
+from Middleware.workflows.checks.endpoint_check import models_of_machines, with_backups
 from Middleware.workflows.checks.user_walk import UserWalk
 
 
@@ -51,31 +55,72 @@ class Doctor(Command):
         names = with_backups(snapshot, user, walk.endpoints())
         told = {(finding.file, finding.pointer) for finding in errors}
         seen = {name: _looked_at(snapshot, user, name, told) for name in names}
-        well = [name for name, look in seen.items() if look is not None and is_well(look)]
-        thinking = [name for name in well if (look := seen[name]) is not None and look.thinks]
+        well = [name for name, looks in seen.items() if any(map(is_well, looks))]
+        lost = sum(not is_well(look) for name in well for look in seen[name])
+        thinking = [name for name in well if any(look.thinks for look in seen[name])]
         short = list(short_of_tokens(snapshot, user, walk, thinking)) if thinking else []
         for finding in short:
             print(finding)
         print(
-            f"user {user.name}: {len(well)} of {count_of(len(names), 'endpoint')} can be used; "
-            f"{count_of(len(errors), 'error')} in files"
+            f"user {user.name}: {len(well)} of {count_of(len(names), 'endpoint')} can be used"
+            + (f" ({lost} of their addresses cannot); " if lost else "; ")
+            + f"{count_of(len(errors), 'error')} in files"
             + (f"; {count_of(len(short), 'token limit')} too low for a model that thinks" if short else "")
         )
-        return 0 if well == names and not errors and not short else 1
+        for advice in machine_advice(snapshot, user, names):
+            print(advice)
+        return 0 if well == names and not lost and not errors and not short else 1
+
+
+def machine_advice(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> Iterator[str]:
+    """A line for each machine of these endpoints with two models, when whole requests wait for each other
+    one by one: who waits for a model holds up everybody else. Source: prompt-reuse.md 7.1.
+    """
+    facts = launch_facts()
+    if facts.concurrency != 1 or facts.concurrency_level != "request":
+        return
+    models = models_of_machines(snapshot)
+    for machine in sorted(set(_machines(snapshot, user, names))):
+        if len(models.get(machine, ())) > 1:
+            limit = (
+                ""
+                if _has_limit(snapshot, machine)
+                else (f' and put {{"{machine}": {{"maxConcurrentRequests": 1}}}} into {MACHINES_FILE}')
+            )
+            yield (
+                f"machine {machine}: {len(models[machine])} models share it, and --concurrency is 1, so a "
+                f"request for one model holds up all others: start the server with --concurrency 4{limit}"
+            )
+
+
+def _machines(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        try:
+            yield load_endpoint(snapshot, user, name).machine
+        except ConfigError:
+            continue
+
+
+def _has_limit(snapshot: ConfigSnapshot, machine: str) -> bool:
+    try:
+        return machine_limit(snapshot, machine) is not None
+    except ConfigError:
+        return False
 
 
 def _looked_at(
     snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str]]
-) -> Probe | None:
-    """Call one endpoint and print its line, unless its fault is told already. None: it cannot be called."""
+) -> list[Probe]:
+    """Call one endpoint and print a line for each of its addresses, unless its fault is told already. Empty:
+    it cannot be called."""
+    seen: list[Probe] = []
     try:
-        seen = probe(snapshot, user, name)
+        for look in probes(snapshot, user, name):
+            print(line(look), flush=True)
+            seen.append(look)
     except ConfigError as error:
         if (error.file, error.pointer) not in told:
             print(f"endpoint {name}: error: {error}", flush=True)
-        return None
     except ValueError as error:
         print(f"endpoint {name}: error: {error}", flush=True)
-        return None
-    print(line(seen), flush=True)
     return seen

@@ -21,15 +21,17 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from Middleware.api.wsgi.doors import on_one_line
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import KIND_STATUS
-from Middleware.services.answers import FINISH_REASONS
+from Middleware.common.secrets import shown_url
+from Middleware.services.answers import FINISH_REASONS, cache_numbers
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 MOST_NAMES = 200
-"""So many pairs of user and workflow, and so many endpoints, have series of their own."""
+"""So many pairs of user and workflow, so many endpoints and addresses have series of their own."""
 OTHER = "other"
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_READING = (*_SECONDS, 600, 1200)
 _WAITS = (0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900)
 _ENDS = FINISH_REASONS | {"cancelled", "closed"}
 _TO_BACKENDS = ("model", "embedding")
@@ -149,6 +151,13 @@ class _OfBackends:
         self.calls = make.counter(
             "headrace_backend_calls_total", "Calls to backends that ended.", "endpoint", "kind", "outcome"
         )
+        self.at_addresses = make.counter(
+            "headrace_address_calls_total",
+            "Calls to endpoints with several addresses that ended, by address.",
+            "endpoint",
+            "address",
+            "outcome",
+        )
         self.errors = make.counter(
             "headrace_backend_errors_total", "Calls to backends that failed.", "endpoint", "error"
         )
@@ -163,6 +172,15 @@ class _OfBackends:
         )
         self.tokens = make.counter(
             "headrace_backend_tokens_total", "Tokens as reported by backends.", "endpoint", "kind"
+        )
+        self.prompt_tokens = make.counter(
+            "headrace_prompt_tokens_total",
+            "Tokens of prompts, by whether the backend still held them, where it says so.",
+            "endpoint",
+            "held",
+        )
+        self.prompt_seconds = make.histogram(
+            "headrace_prompt_seconds", "Time that backends took to read a prompt.", _READING, "endpoint"
         )
 
 
@@ -194,6 +212,7 @@ class Metrics:
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
+        self._addresses = _Bounded()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
@@ -268,6 +287,9 @@ class Metrics:
     def _call(self, call: CallTrace) -> None:
         numbers, [endpoint], outcome = self._backends, self._endpoints(call.endpoint), outcome_of(call)
         self._series(numbers.calls, endpoint, call.kind, outcome).inc()
+        if call.address:
+            place = self._addresses(call.endpoint, shown_url(call.address))
+            self._series(numbers.at_addresses, *place, outcome).inc()
         if outcome in KIND_STATUS:
             self._series(numbers.errors, endpoint, outcome).inc()
         if call.ended:
@@ -278,6 +300,18 @@ class Metrics:
             count = _tokens(call.usage, kind)
             if count:
                 self._series(numbers.tokens, endpoint, kind).inc(count)
+        self._count_prompt(call, endpoint)
+
+    def _count_prompt(self, call: CallTrace, endpoint: str) -> None:
+        """What the backend held of it and what it read, and for how long. What it did not say is not 0."""
+        numbers = self._backends
+        held = cache_numbers(call.usage).get("cached_tokens")
+        if held is not None:
+            read = max(0, _tokens(call.usage, "prompt") - held)
+            self._series(numbers.prompt_tokens, endpoint, "yes").inc(held)
+            self._series(numbers.prompt_tokens, endpoint, "no").inc(read)
+        if call.prompt_s is not None:
+            self._series(numbers.prompt_seconds, endpoint).observe(call.prompt_s)
 
 
 def outcome_of(call: CallTrace) -> str:

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from Middleware.common.secrets import shown_url
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments, HandlerFace
@@ -71,7 +72,8 @@ def one_chunk(answer: LlmText | JsonObject) -> Chunk:
 @dataclass(slots=True)
 class CallLog:
     """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
-    end mark. `opens`: nothing but white space came so far. `trace`: None: nobody observes."""
+    end mark. `opens`: nothing but white space came so far. `address`: of an endpoint that has several.
+    `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
     model: str
@@ -82,15 +84,18 @@ class CallLog:
     pieces: int = 0
     outcome: str = ""
     usage: dict[str, Any] | None = None
+    load_s: float | None = None
     truncated: bool = False
     opens: bool = True
+    address: str = ""
     trace: TracedCall | None = None
 
     @classmethod
     def of(cls, handler: HandlerFace, asked: CallArguments) -> CallLog:
         """A call of this handler begins."""
         settings = handler.settings
-        log = cls(settings.endpoint, settings.model, settings.stream)
+        address = settings.url if len(settings.endpoint.addresses) > 1 else ""
+        log = cls(settings.endpoint, settings.model, settings.stream, address=address)
         if asked.trace is not None:
             call = CallTrace(
                 "model" if handler.generates else "embedding",
@@ -98,7 +103,9 @@ class CallLog:
                 settings.endpoint.type,
                 settings.model,
                 secrets=settings.secrets,
+                machine=settings.endpoint.machine,
                 backup_of=asked.backup_of,
+                address=log.address,
                 begun=log.started,
             )
             log.trace = asked.trace.call(call)
@@ -137,9 +144,10 @@ class CallLog:
         span = now - (self.first if self.stream and self.first is not None else self.started)
         rate = f"{tokens / span:.1f}/s" if tokens and span > 0 else "-"
         logger.info(
-            "endpoint '%s' (%s, model '%s', stream %s, tries %d): first token %s, tokens %s, took %.2f s, "
+            "endpoint '%s'%s (%s, model '%s', stream %s, tries %d): first token %s, tokens %s, took %.2f s, "
             "ended %s, usage %s",
             self.endpoint.name,
+            f" at {shown_url(self.address)}" if self.address else "",
             self.endpoint.api_type_name,
             self.model,
             "on" if self.stream else "off",
@@ -156,5 +164,6 @@ class CallLog:
             return
         call = self.trace.call
         call.tries, call.usage, call.truncated = self.tries, self.usage, self.truncated
+        call.load_s = self.load_s
         call.finish_reason = outcome if outcome in FINISH_REASONS else None
         self.trace.end(outcome, now)

@@ -29,6 +29,7 @@ from Middleware.llmapis.wire.http import DRAIN_S, TRIES, Answer, Post, default_t
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.held_prompts import held_prompts
 from Middleware.services.run_trace import CallTrace
+from Middleware.services.token_ratios import is_measured, model_of, token_ratios
 from Middleware.utilities.json_bytes import encode_json
 from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorten_text
 
@@ -70,7 +71,23 @@ class OutgoingCall:
 
     def end(self, outcome: str) -> None:
         self.unregister()
+        self._note_tokens()
         self.log.write(outcome)
+
+    def end_stream(self, outcome: str) -> None:
+        """As `end`; what the log says of a stream comes before anything that is waked up by its end."""
+        self.log.write(outcome)
+        self._note_tokens()
+        self.unregister()
+
+    def _note_tokens(self) -> None:
+        """What the server counted, where the clamp goes by it. Pictures and tools are not estimated alike."""
+        endpoint, call = self._handler.settings.endpoint, self._call
+        tokens = (self.log.usage or {}).get("prompt_tokens")
+        if not is_measured(endpoint) or type(tokens) is not int or call.tools:
+            return
+        if not any(message.get("images") for message in call.conversation or ()):
+            token_ratios().note(model_of(endpoint), call.clamped_tokens(), tokens)
 
     def fail(self, error: Exception) -> None:
         """It ends by a failure."""
@@ -95,7 +112,8 @@ class OutgoingCall:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
         self.handle.check()
         if payload is None:
-            payload = self._handler._payload(self._call)
+            built = self._call.built
+            payload = self._handler.whole_payload(self._call) if built is None else built.payload
         request = current_request()
         if request is not None:
             request.setup_done()
@@ -145,13 +163,14 @@ class OutgoingCall:
         )
         body = None if reader.readable else _object_of(data)
         if body is not None:
+            self.log.load_s = self._handler.load_seconds(body)
             return self._read_body(body)
         if not streams and answer.content_type != "text/html":
             _feed_reader(reader, bytes(data), batches)
         if not reader.readable:
             raise self._no_object(answer, data)
         batches.append(reader.finish())
-        self.log.truncated = reader.truncated
+        self.log.truncated, self.log.load_s = reader.truncated, reader.state.load_s
         return join_batches(self._handler.settings.endpoint.name, batches)
 
     def _feed_and_note(self, reader: StreamReader, piece: bytes, batches: list[Batch]) -> bool:
@@ -230,7 +249,8 @@ class OutgoingCall:
         if self._is_compared:
             return
         self._is_compared = True
-        settings, prompt = self._handler.settings, digest_payload(payload, self._call.system_prompt)
+        settings, built = self._handler.settings, self._call.built
+        prompt = digest_payload(payload, self._call.system_prompt) if built is None else built.prompt
         seen = held_prompts().record(settings.url, settings.model, prompt)
         if self.log.trace is not None:
             self.log.trace.call.note_prompt(prompt.chars, seen)
@@ -431,7 +451,7 @@ class OpenStream(Iterator[Batch]):
             self._call.handle.abort()
         self._answer.close(drain_s=drain_s if reader.ended else 0.0)
         log.usage, log.truncated = reader.state.usage or None, reader.truncated
+        log.load_s = reader.state.load_s
         if reader.failure is not None:
             log.note_failure(reader.failure)
-        log.write(reader.finish_reason or outcome)
-        self._call.unregister()
+        self._call.end_stream(reader.finish_reason or outcome)

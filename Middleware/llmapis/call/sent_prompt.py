@@ -6,8 +6,9 @@ Reads the keys that the dialects of all backends share; changes nothing. Source:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from Middleware.common.types import JsonObject
 from Middleware.services.held_prompts import PromptDigest
 from Middleware.services.run_trace import json_text
 
@@ -15,6 +16,13 @@ _PICTURES = frozenset(("image", "image_url", "input_image", "input_audio", "audi
 """Types of content parts that carry data."""
 _ASIDE = ("tool_calls", "tool_call_id", "name", "tool_name", "reasoning_content", "thinking")
 """What a message says beside its content."""
+
+
+class BuiltPayload(NamedTuple):
+    """A payload before it is known which server gets it."""
+
+    payload: JsonObject
+    prompt: PromptDigest
 
 
 def digest_payload(payload: Mapping[str, Any], system_prompt: str | None = None) -> PromptDigest:

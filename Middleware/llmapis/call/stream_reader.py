@@ -274,6 +274,7 @@ class StreamReader:
     def _give_whole(self, chunk: Chunk, batch: Batch) -> None:
         self.finish_reason = chunk["finish_reason"]
         self.output = True
+        self.state.usage.update(chunk.get("usage") or {})
         self.ended = self.whole = True
         batch.append(chunk)
 

@@ -9,6 +9,7 @@ from Middleware.llmapis.dialects.event_mapping import (
     arguments_text,
     count_of,
     finish_fields,
+    known_count,
     text_of,
     usage_of,
 )
@@ -113,8 +114,9 @@ class ClaudeEvents:
         return chunk
 
     def _count(self, usage: Any) -> None:
+        """A later number replaces an earlier one; null says nothing."""
         if isinstance(usage, dict):
-            self._counts.update(usage)
+            self._counts.update((name, count) for name, count in usage.items() if count is not None)
 
     def _arguments(self, block: Any, text: str) -> Chunk:
         call = {"index": self._call_index[block], "function": {"arguments": text}}
@@ -130,11 +132,12 @@ def claude_usage(counts: Any) -> JsonObject | None:
     """The standard usage; what came from or went into the prompt cache counts as prompt."""
     if not isinstance(counts, dict):
         return None
-    read = count_of(counts.get("cache_read_input_tokens")) or 0
+    cache = {
+        **known_count("cached_tokens", counts.get("cache_read_input_tokens")),
+        **known_count("cache_write_tokens", counts.get("cache_creation_input_tokens")),
+    }
     prompt = count_of(counts.get("input_tokens"))
     if prompt is not None:
-        prompt += read + (count_of(counts.get("cache_creation_input_tokens")) or 0)
+        prompt += sum(cache.values())
     usage = usage_of(prompt, counts.get("output_tokens"))
-    if usage is not None and read:
-        usage["cached_tokens"] = read
-    return usage
+    return None if usage is None else {**usage, **cache}

@@ -112,23 +112,47 @@ def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | No
     }
 
 
+_PROMPT_NAMES = ("prompt_tokens", "input_tokens")
+_COMPLETION_NAMES = ("completion_tokens", "output_tokens")
+_DEEPSEEK_HELD = "prompt_cache_hit_tokens"
+
+
 def openai_usage(usage: Any) -> JsonObject | None:
-    """The standard usage of an OpenAI `usage` object, with reasoning and cache counts; None: not usable."""
+    """The standard usage of an OpenAI `usage` object, with reasoning and cache counts; None: not usable.
+
+    Two spellings, of chat completions and of Responses, and DeepSeek's word for what it held. Source:
+    prompt-reuse.md 3.1.
+    """
     if not isinstance(usage, Mapping):
         return None
-    standard = usage_of(usage.get("prompt_tokens"), usage.get("completion_tokens"), usage.get("total_tokens"))
+    prompt, completion = _name_in(usage, _PROMPT_NAMES), _name_in(usage, _COMPLETION_NAMES)
+    standard = usage_of(usage.get(prompt), usage.get(completion), usage.get("total_tokens"))
     if standard is None:
         return None
-    details = (
-        ("reasoning_tokens", "completion_tokens_details", "reasoning_tokens"),
-        ("cached_tokens", "prompt_tokens_details", "cached_tokens"),
-    )
-    for name, block, key in details:
-        inner = usage.get(block)
-        count = count_of(inner.get(key)) if isinstance(inner, Mapping) else None
-        if count is not None:
-            standard[name] = count
-    return standard
+    read, written = _object_under(usage, f"{prompt}_details"), _object_under(usage, f"{completion}_details")
+    held = read.get("cached_tokens")
+    return {
+        **standard,
+        **known_count("reasoning_tokens", written.get("reasoning_tokens")),
+        **known_count("cached_tokens", usage.get(_DEEPSEEK_HELD) if held is None else held),
+        **known_count("cache_write_tokens", read.get("cache_write_tokens")),
+    }
+
+
+def _name_in(holder: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    """The first of the names that holds something; else the first of all."""
+    return next((name for name in names if holder.get(name) is not None), names[0])
+
+
+def _object_under(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    inner = holder.get(key)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def known_count(name: str, value: Any) -> JsonObject:
+    """`{name: count}`; empty where the backend did not say: unknown is not 0."""
+    count = count_of(value)
+    return {} if count is None else {name: count}
 
 
 MILLISECOND_NS = 1_000_000

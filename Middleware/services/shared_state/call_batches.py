@@ -44,8 +44,11 @@ class CallBatches:
         self._missed: Exception | None = None
         """Of a call that nobody waited for."""
 
-    def ask(self, name: str, words: Sequence[Any]) -> Any:
-        """The answer. Raises what the call raised, or one before that nobody waited for."""
+    def ask(self, name: str, words: Sequence[Any], when_queued: Callable[[], object] | None = None) -> Any:
+        """The answer. Raises what the call raised, or one before that nobody waited for.
+
+        `when_queued` is called when all that is asked or posted later is sure to be sent later.
+        """
         call = BatchedCall(name, words, awaited=True)
         with self._guard:
             missed, self._missed = self._missed, None
@@ -54,6 +57,8 @@ class CallBatches:
             self._gathered.append(call)
             call.sends = not self._is_sending
             self._is_sending = True
+        if when_queued is not None:
+            when_queued()
         if not call.sends:
             self._wait(call)
         if not call.is_done:

@@ -141,6 +141,11 @@ class Member:
         """How many of all processes wait there, without those behind. `before`: a ticket of this process."""
         return self._ask_store(lambda store: store.waiting(gate, before))
 
+    def holding(self, names: Callable[[SharedStore], Sequence[str]]) -> list[int]:
+        """How many of all processes are inside each of several gates. `names`: what they are called in the
+        store."""
+        return self._ask_store(lambda store: store.holding(names(store)))
+
     def keep_note(self, shelf: str, note: Note) -> None:
         """Write a note, over the one of this key. Alone, the process has the notes that it wrote alone."""
         self._ask_store(lambda store: store.keep_note(shelf, note))

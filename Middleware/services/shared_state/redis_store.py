@@ -305,6 +305,18 @@ return redis.call('ZRANK', wait, owner .. ' ' .. ARGV[5]) or 0
 """
 )
 
+HOLDING = (
+    _HEAD
+    + """
+bury()
+local counts = {}
+for _, gate in ipairs(cjson.decode(ARGV[4])) do
+  counts[#counts + 1] = redis.call('SCARD', P .. 'hold:' .. gate)
+end
+return counts
+"""
+)
+
 TELL = _HEAD + "tell(ARGV[4]) return 1"
 
 _NOTES = (
@@ -390,6 +402,7 @@ SCRIPTS = {
     "REMOVE": REMOVE,
     "TURNS": TURNS,
     "WAITING": WAITING,
+    "HOLDING": HOLDING,
     "TELL": TELL,
     "KEEP_NOTE": KEEP_NOTE,
     "FIND_NOTE": FIND_NOTE,
@@ -459,12 +472,23 @@ class RedisStore:
     def remove(self, kind: str, key: str, value: str) -> None:
         self._calls.post("REMOVE", self._words(self._owner, kind, key, value))
 
-    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
+    def turns(
+        self,
+        gate: str,
+        limit: int,
+        places: Places,
+        one_model: bool = False,
+        when_queued: Callable[[], object] | None = None,
+    ) -> list[str]:
         told = json.dumps({**places._asdict(), "asks": dict(places.asks)})
-        return [str(ticket) for ticket in self._run("TURNS", gate, limit, told, "1" if one_model else "0")]
+        words = self._words(self._owner, gate, limit, told, "1" if one_model else "0")
+        return [str(one) for one in self._ask_server(lambda: self._calls.ask("TURNS", words, when_queued))]
 
     def waiting(self, gate: str, before: str = "") -> int:
         return int(self._run("WAITING", gate, before))
+
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        return [int(count) for count in self._run("HOLDING", json.dumps(list(gates)))]
 
     def keep_note(self, shelf: str, note: Note) -> None:
         marks = json.dumps(list(note.marks))

@@ -133,7 +133,14 @@ class SqliteStore:
     def _write(self, sql: sqlite3.Connection, kind: str, key: str, value: str) -> None:
         sql.execute("INSERT OR REPLACE INTO Records VALUES (?, ?, ?, ?)", (kind, key, self._owner, value))
 
-    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
+    def turns(
+        self,
+        gate: str,
+        limit: int,
+        places: Places,
+        one_model: bool = False,
+        when_queued: Callable[[], object] | None = None,
+    ) -> list[str]:
         with self._transaction() as sql:
             self._bury(sql)
             self._check_known(sql)
@@ -189,6 +196,18 @@ class SqliteStore:
                 (gate, self._clock() - LEASE_S, before, gate, before),
             ).fetchone()
         return int(count[0])
+
+    def holding(self, gates: Sequence[str]) -> list[int]:
+        with self._transaction("DEFERRED") as sql:
+            counts = [
+                sql.execute(
+                    "SELECT COUNT(*) FROM Places JOIN Members USING (Owner)"
+                    " WHERE Gate = ? AND State = 'holds' AND Beat >= ?",
+                    (gate, self._clock() - LEASE_S),
+                ).fetchone()
+                for gate in gates
+            ]
+        return [int(count[0]) for count in counts]
 
     def keep_note(self, shelf: str, note: Note) -> None:
         with self._transaction() as sql:

@@ -242,7 +242,7 @@ class _DryContext(NodeContext):
 def _sent_request(service: LlmApiService, asked: CallArguments, streams: bool) -> Sent:
     """The request that the node's backend would get."""
     handler = service.handler_for(streams or service.endpoint.backend_stream == "always")
-    body = handler._payload(asked.of_endpoint(service, is_backup=False))
+    body = handler.whole_payload(asked.of_endpoint(service, is_backup=False))
     headers = {
         name: MASK if _is_secret(name, service.endpoint) else value
         for name, value in handler.request_headers().items()
@@ -257,16 +257,20 @@ def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
     return is_secret_header(header, written.get(header.lower(), ""))
 
 
+_PROMPTS = ("systemPrompt", "prompt")
+"""Fields whose slices of the conversation stand as the node's windows do."""
+
+
 def _filled_fields(context: ExecutionContext) -> JsonObject:
     """The node's fields, variables filled; what has shown itself in the heading is left out."""
     left_out = ("type", "title", "agentName")
 
-    def fill_value(value: Any) -> Any:
+    def fill_value(name: str, value: Any) -> Any:
         if isinstance(value, list):
-            return [fill_value(item) for item in value]
-        return context.fill(value) if isinstance(value, str) else value
+            return [fill_value(name, item) for item in value]
+        return context.fill(value, steady=name in _PROMPTS) if isinstance(value, str) else value
 
-    fields = {name: fill_value(value) for name, value in context.config.items() if name not in left_out}
+    fields = {name: fill_value(name, value) for name, value in context.config.items() if name not in left_out}
     shown: JsonObject = mask_config(fields)
     return shown
 

@@ -22,6 +22,7 @@ from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.llmapis.dialects.model_lists import ends_in_openai_route
+from Middleware.llmapis.dialects.prompt_caching import CacheMark
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import BACKENDS
 
@@ -52,7 +53,7 @@ def machine_findings(snapshot: ConfigSnapshot) -> Iterator[Finding]:
         machines = machine_names(snapshot)
     except ConfigError:
         return
-    named = set(_named_machines(snapshot)) if machines else set()
+    named = set(models_of_machines(snapshot)) if machines else set()
     for machine in machines:
         if machine not in named:
             near = validation.nearest(machine, sorted(named))
@@ -62,15 +63,21 @@ def machine_findings(snapshot: ConfigSnapshot) -> Iterator[Finding]:
             yield Finding(paths.MACHINES_FILE, pointer, WARNING, message)
 
 
-def _named_machines(snapshot: ConfigSnapshot) -> Iterator[str]:
-    for below in ["", *_folders(snapshot, "")]:
-        for name in snapshot.files(f"Endpoints/{below}"):
+def models_of_machines(snapshot: ConfigSnapshot) -> dict[str, set[str]]:
+    """Machine -> the models (`model_on_machine`) of all endpoints that name it, whoever uses them. Faulty
+    files are left out.
+    """
+    models: dict[str, set[str]] = {}
+    for folder in ["", *_folders(snapshot, "")]:
+        user = UserSettings("", endpoint_configs_sub_directory=folder.rstrip("/"))
+        for name in endpoint_names(snapshot, f"Endpoints/{folder}"):
             try:
-                machine = snapshot.read(f"Endpoints/{below}{name}.json").get("machine")
+                endpoint = load_endpoint(snapshot, user, name)
             except ConfigError:
                 continue
-            if isinstance(machine, str):
-                yield machine.strip()
+            if endpoint.machine:
+                models.setdefault(endpoint.machine, set()).add(endpoint.model_on_machine)
+    return models
 
 
 def _folders(snapshot: ConfigSnapshot, below: str) -> Iterator[str]:
@@ -114,6 +121,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
         _type_findings(snapshot.find(api_file, (file, "/apiTypeConfigFileName")) or api_file, endpoint.type)
     )
     findings += _address_findings(endpoint)
+    findings += _more_address_findings(endpoint)
     template = endpoint.prompt_template
     if template:
         findings += missing_file_findings(
@@ -125,6 +133,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
         )
     findings += _backup_findings(snapshot, user, endpoint)
     findings += _other_face_findings(endpoint)
+    findings += _caching_findings(endpoint)
     return findings
 
 
@@ -133,6 +142,26 @@ def _address_findings(endpoint: EndpointConfig) -> list[Finding]:
     why = address_fault(str(endpoint.raw.get("endpoint") or ""))
     calls_nobody = endpoint.type in BACKENDS and not BACKENDS[endpoint.type].calls_out
     return [Finding(endpoint.file, "/endpoint", ERROR, why)] if why and not calls_nobody else []
+
+
+def _more_address_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
+    """An error for each further address that is none; a warning for one that is there twice, and for a public
+    one behind a local one, which is never called without its flag. Source: prompt-reuse.md 7."""
+    first = endpoint.url
+    known = {first}
+    for number, url in enumerate(endpoint.raw.get("moreEndpoints") or ()):
+        pointer, bare = f"/moreEndpoints/{number}", str(url).strip().rstrip("/")
+        if why := address_fault(str(url)):
+            yield Finding(endpoint.file, pointer, ERROR, why)
+        elif bare in known:
+            yield Finding(endpoint.file, pointer, WARNING, f'"{url}" is there twice and counts once')
+        elif is_remote(bare) and not is_remote(first) and not endpoint.allow_remote_backup:
+            message = (
+                f'"{url}" is not on a local network as `endpoint` is, and the file does not set '
+                "`allowRemoteBackup`, so it is never called"
+            )
+            yield Finding(endpoint.file, pointer, WARNING, message)
+        known.add(bare)
 
 
 def missing_file_findings(
@@ -152,12 +181,33 @@ def missing_file_findings(
 
 def _other_face_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
     """An Ollama type on the address of Ollama's OpenAI face. Source: backends.md 1."""
-    if endpoint.type.startswith("ollama") and ends_in_openai_route(endpoint.url):
-        message = (
-            f'"{endpoint.url}" is an address for OpenAI types; Ollama types need it without `/v1`. '
-            'Remove `/v1`, or use an OpenAI type such as "Open-AI-API"'
-        )
-        yield Finding(endpoint.file, "/endpoint", WARNING, message)
+    if not endpoint.type.startswith("ollama"):
+        return
+    places = {"/endpoint": endpoint.url}
+    places |= {f"/moreEndpoints/{number}": url for number, url in enumerate(endpoint.more_endpoints)}
+    for pointer, url in places.items():
+        if ends_in_openai_route(url):
+            message = (
+                f'"{url}" is an address for OpenAI types; Ollama types need it without `/v1`. '
+                'Remove `/v1`, or use an OpenAI type such as "Open-AI-API"'
+            )
+            yield Finding(endpoint.file, pointer, WARNING, message)
+
+
+def _caching_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
+    """A warning for each setting of a prompt cache that its API type cannot send. Source: prompt-reuse.md
+    5.
+    """
+    known = BACKENDS[endpoint.type].cache_marks if endpoint.type in BACKENDS else ()
+    api_type = endpoint.api_type_name
+    if endpoint.prompt_caching != "off" and CacheMark.of(endpoint, known) is None:
+        why = f'the API type "{api_type}" names no mark that its backend knows; set its `promptCacheMark` to '
+        why = why + " or ".join(known) if known else f'the backend "{endpoint.type}" has no marks'
+        message = f"has no effect, because {why}"
+        yield Finding(endpoint.file, "/promptCaching", WARNING, message)
+    if endpoint.prompt_cache_key and not endpoint.cache_key_name:
+        message = f'has no effect, because the API type "{api_type}" names no `promptCacheKeyPropertyName`'
+        yield Finding(endpoint.file, "/promptCacheKey", WARNING, message)
 
 
 def _backup_findings(

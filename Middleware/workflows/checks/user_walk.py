@@ -46,6 +46,7 @@ from Middleware.workflows.checks.workflow_check import (
     NodePlace,
     WorkflowReach,
     lost_categories,
+    moving_times,
     node_places,
     unguarded_findings,
     variable_findings,
@@ -403,6 +404,8 @@ class UserWalk:
         if endpoint is not None and node_handler(config.get("type")).CALLS_MODEL:
             self._fits(place.file, f"{place.pointer}/endpointName", lambda: ensure_generates(endpoint))
         self._embedder(place.file, place.pointer, config, "embeddingEndpointName")
+        if note := moving_times(config, self._user.steady_window):
+            self._note(place.file, f"{place.pointer}/useRelativeTimestamps", NOTE, note)
         for key in node_handler(config.get("type")).user_settings(config):
             if not self._user.raw.get(key):
                 message = f"this node needs `{key}` in {self._file}"

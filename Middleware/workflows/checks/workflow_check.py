@@ -20,6 +20,7 @@ from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.config.workflows import Category
 from Middleware.llmapis.sampler_translation import CANONICAL_SAMPLERS
 from Middleware.utilities.streaming_utils import Rules, rules_now
+from Middleware.workflows.dispatch.llm_dispatch import LATE_BESIDE_PROMPT
 from Middleware.workflows.handlers.node_types import (
     NODES,
     OLD_NAMES,
@@ -29,7 +30,7 @@ from Middleware.workflows.handlers.node_types import (
     number_defaults,
 )
 from Middleware.workflows.managers.categorization import matching_name
-from Middleware.workflows.models.node_keys import DEFAULT_TYPE
+from Middleware.workflows.models.node_keys import DEFAULT_TYPE, EARLY_CHOICES
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.variables.format_text import placeholder_names, placeholders
 from Middleware.workflows.variables.jinja_text import jinja_names
@@ -124,7 +125,7 @@ INCOMPLETE = {
 # The texts of a node in which variables are filled, and the names that they look up. Pure; reads no file.
 
 
-EARLY_FIELDS = ("endpointName", "preset", "presetName")
+EARLY_FIELDS = ("endpointName", "preset", "presetName", *EARLY_CHOICES)
 OVERRIDES = (
     "firstNodeSystemPromptOverride",
     "systemPromptOverride",
@@ -419,6 +420,8 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
     if config.get("clientParameters") and not config.get("endpointName"):
         message = "this node calls no model with these; set it on the nodes that do, also in child workflows"
         yield place.finding("clientParameters", WARNING, message)
+    if config.get("latePrompt") and config.get("prompt"):
+        yield place.finding("latePrompt", ERROR, LATE_BESIDE_PROMPT)
     for field, message in (*handler.config_warnings(config), *incomplete_node(config)):
         yield place.finding(field, WARNING, message)
     for field, message in handler.config_notes(config):
@@ -430,6 +433,21 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
                     "has no effect on the answer of a child workflow; set it on the node that writes the text"
                 )
                 yield place.finding(field, WARNING, message)
+
+
+def moving_times(config: NodeConfig, of_user: Any) -> str:
+    """What to note of a node whose windows stand while its times move; `""`: nothing. `of_user`: the user's
+    `steadyWindow`. Source: prompt-reuse.md 1.
+    """
+    own = config.get("steadyWindow")
+    steady = of_user if own is None else own
+    shows_times = config.get("addDiscussionIdTimestampsForLLM") and config.get("useRelativeTimestamps")
+    if not (steady and shows_times and node_handler(config.get("type")).CALLS_MODEL):
+        return ""
+    return (
+        "relative times change every message with each turn, so the model's server reads the whole "
+        "conversation again although `steadyWindow` is on"
+    )
 
 
 def _parallel_findings(

@@ -241,11 +241,18 @@ def _question(context: ExecutionContext, call: LlmCall) -> tuple[Parts, CallArgu
         parallel_tool_calls=taken.get("parallel_tool_calls") if parts.sent_tools else None,
         schema=schema,
         request_id=context.request_id,
+        discussion_id=context.discussion_id,
         trace=context.trace,
         llm_takes_images=call.llm_takes_images,
+        chat=context.discussion_id or _first_message(context.messages),
         rebuild=partial(_rebuild, call, parts),
     )
     return parts, asked, demand
+
+
+def _first_message(messages: Messages | None) -> str:
+    """What the user wrote first; empty: nothing is known of it."""
+    return next((str(m.get("content") or "") for m in messages or () if m.get("role") == "user"), "")
 
 
 def _shape(context: ExecutionContext, call: LlmCall) -> LlmHandler:

@@ -19,6 +19,7 @@ from Middleware.config.endpoints import EndpointConfig, InjectedTexts
 from Middleware.config.users import means_true
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.services.token_ratios import level_factor
 from Middleware.utilities import prompt_template_utils as templates
 from Middleware.utilities.prompt_extraction_utils import (
     answered_length,
@@ -27,6 +28,7 @@ from Middleware.utilities.prompt_extraction_utils import (
     leading_system_count,
     message_cost,
     newest_within,
+    sent_cost,
     without_system,
 )
 from Middleware.utilities.steady_window import SteadyWindow, newest_steady
@@ -34,7 +36,6 @@ from Middleware.utilities.text_utils import (
     ESTIMATION_FACTORS,
     estimate_json_tokens,
     estimate_tokens,
-    estimation_factor,
 )
 from Middleware.workflows.dispatch.late_prompt import (
     NO_LATE_PROMPT,
@@ -44,8 +45,6 @@ from Middleware.workflows.dispatch.late_prompt import (
 )
 from Middleware.workflows.models.node_keys import common_value
 
-MESSAGE_OVERHEAD = 8
-"""Tokens that each message costs beside its content."""
 RESERVE = 512
 
 
@@ -150,7 +149,7 @@ class Clamp:
         )
         if not means_true(next((setting for setting in settings if setting is not None), None)):
             return cls()
-        factor, warnings = level_factor(endpoint.wilmer_context_estimation_level)
+        factor, warnings = _factor_of(endpoint)
         window = endpoint.max_context_token_size
         if window is None:
             return cls(True, None, factor, warnings)
@@ -176,11 +175,11 @@ class Clamp:
         if self.budget is None or not messages:
             return messages
         keep = max(1, keep)
-        kept = self.within(messages, self.budget, keep, _sent_cost)
+        kept = self.within(messages, self.budget, keep, sent_cost)
         self.dropped += len(messages) - len(kept)
         if self.budget <= 0:
             self.warnings.append(f"the context window leaves a budget of {self.budget} tokens for messages")
-        elif len(kept) <= keep and (tokens := sum(map(_sent_cost, kept))) > self.budget:
+        elif len(kept) <= keep and (tokens := sum(map(sent_cost, kept))) > self.budget:
             what = "the newest message" if keep == 1 else f"what is being answered ({keep} messages)"
             self.warnings.append(
                 f"{what} takes {tokens} tokens, over the budget of {self.budget}; it is sent whole"
@@ -209,11 +208,11 @@ def _costly_tools(count: int, tokens: int, window: int) -> str:
     )
 
 
-def level_factor(level: Any) -> tuple[float, list[str]]:
+def _factor_of(endpoint: EndpointConfig) -> tuple[float, list[str]]:
     """Budget factor of an endpoint's `wilmerContextEstimationLevel`, and what to warn of."""
-    factor = estimation_factor(level)
+    factor = level_factor(endpoint)
     if factor is None:
-        known = ", ".join(ESTIMATION_FACTORS)
+        level, known = endpoint.wilmer_context_estimation_level, ", ".join(ESTIMATION_FACTORS)
         return 1.0, [f"wilmerContextEstimationLevel {level!r} counts as conservative; known: {known}"]
     return factor, []
 
@@ -256,10 +255,6 @@ def _newest(messages: Messages, count: int, steady: SteadyWindow | None) -> Mess
     if steady is not None:
         count = len(messages) - steady.begin(messages, count)
     return _last(messages, max(count, exchange_length(reversed(messages))))
-
-
-def _sent_cost(message: Message) -> int:
-    return clamped_cost(message) + MESSAGE_OVERHEAD
 
 
 def _without_orphaned_results(messages: Messages) -> Messages:

@@ -15,6 +15,7 @@ from Middleware.services.compacted_messages import OLD_FILE
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
 from Middleware.services.file_memories import End
 from Middleware.utilities.hashing_utils import message_hash, text_hash
+from Middleware.utilities.steady_window import begin_of_tokens
 from Middleware.utilities.text_utils import stored_message_tokens
 from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask
@@ -32,6 +33,8 @@ one before has not. And where Old ended (`OLD_END`), for the hash of a text that
 LEASE = "compactor"
 BOUNDARY, OLD_END = "__boundary__", "__old_end__"
 _STATES = 3
+_LEAST_RECENT = 0.25
+"""So much of its budget a Recent that stands holds, where a message to begin with leaves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,22 @@ def windows_of(messages: Messages, settings: SettingsFile) -> Windows | None:
         messages = messages[: len(messages) - lookback]
     if len(messages) < 2:
         return None
-    recent = _start(messages, len(messages), settings.scaled_size("recentContextTokens"))
+    recent = _recent_start(messages, settings)
     old = _start(messages, recent, settings.scaled_size("oldContextTokens"))
     return Windows(messages, old, recent) if old < recent else None
+
+
+def _recent_start(messages: Messages, settings: SettingsFile) -> int:
+    """Where Recent begins. One that stands begins at the smallest mark that leaves enough of it, so that it,
+    and with it Old, is the same for many turns. Source: prompt-reuse.md 1.
+    """
+    budget = settings.scaled_size("recentContextTokens")
+    start = _start(messages, len(messages), budget)
+    if start == 0 or not settings.flag("steadyWindow"):
+        return start
+    recent = messages[start:]
+    sizes = [stored_message_tokens(content(message)) for message in recent]
+    return start + begin_of_tokens(recent, sizes, budget * _LEAST_RECENT, keep=2)
 
 
 def _start(messages: Messages, end: int, budget: int) -> int:

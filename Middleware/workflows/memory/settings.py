@@ -71,6 +71,9 @@ COMPACTOR_KEYS = {
     "oldContextTokens": SIZE("Part that is summarised with its context.", default=20000),
     "lookbackStartTurn": SIZE("Newest messages left out.", default=5),
     "wilmerContextEstimationLevel": ESTIMATION_LEVEL("Scales both windows."),
+    "steadyWindow": FLAG(
+        "The newest part begins at the same message for many turns, so summaries are made less often."
+    ),
     "oldSectionSystemPrompt": TEXT("Own wording."),
     "neutralSummarySystemPrompt": TEXT("Own wording."),
     "oldestUpdateSystemPrompt": TEXT("Own wording."),

@@ -22,6 +22,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings, means_true
 from Middleware.services.steady_paragraphs import SystemParts, first_parts
+from Middleware.services.token_ratios import level_factor
 from Middleware.utilities.datetime_utils import month_name, pretty_date, twelve_hour_time, weekday_name
 from Middleware.utilities.prompt_extraction_utils import (
     clamped_cost,
@@ -41,7 +42,6 @@ from Middleware.utilities.prompt_template_utils import (
     system_turn,
 )
 from Middleware.utilities.steady_window import SteadyWindow, newest_steady
-from Middleware.utilities.text_utils import estimation_factor
 from Middleware.workflows.models.node_keys import COMMON_KEYS, common_value, read_whole
 
 if TYPE_CHECKING:
@@ -253,10 +253,14 @@ class Conversation:
 
     @cached_property
     def _factor(self) -> float:
-        level = self._endpoint.wilmer_context_estimation_level if self._endpoint else None
-        factor = estimation_factor(level)
+        if self._endpoint is None:
+            return 1.0
+        factor = level_factor(self._endpoint)
         if factor is None:
-            logger.warning("unknown wilmerContextEstimationLevel %r counts as 'conservative'", level)
+            logger.warning(
+                "unknown wilmerContextEstimationLevel %r counts as 'conservative'",
+                self._endpoint.wilmer_context_estimation_level,
+            )
         return factor or 1.0
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from argparse import Namespace
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -98,6 +99,32 @@ def test_all_is_well(put, capsys):
         f'Endpoints/Main.json: ok: {put.url}: reachable, model "tiny" known, streaming works',
         "user ana: 1 of 1 endpoint can be used; 0 errors in files",
     ]
+
+
+def test_each_address_has_a_line(put, model, capsys):
+    """The list of models is the first one's. An endpoint with one address that answers can be used, but not
+    all is well."""
+    more = [f"{put.url}/", "http://127.0.0.1:9", f"http://localhost:{put.url.rpartition(':')[2]}"]
+    put("Endpoints/Main", endpoint(put.url, moreEndpoints=more))
+    status, lines = run(capsys)
+    assert status == 1
+    assert lines[0] == f'Endpoints/Main.json: ok: {put.url}: reachable, model "tiny" known, streaming works'
+    assert lines[1].startswith("Endpoints/Main.json: error: http://127.0.0.1:9: cannot connect")
+    assert lines[2] == f'Endpoints/Main.json: ok: {more[2]}: reachable, model "tiny" known, streaming works'
+    assert lines[3:] == [
+        "user ana: 1 of 1 endpoint can be used (1 of their addresses cannot); 0 errors in files"
+    ]
+    assert len(model.calls) == 2
+
+
+def test_a_public_address_is_not_called(put, capsys):
+    """What to do is said."""
+    put("Endpoints/Main", endpoint(put.url, moreEndpoints=["http://8.8.8.8:1"]))
+    status = doctor.Doctor().run(Namespace())
+    line = capsys.readouterr().out.splitlines()[1]
+    assert status == 1
+    assert line.startswith("Endpoints/Main.json: error: http://8.8.8.8:1: ") and "is on a public host" in line
+    assert line.endswith("or set `allowRemoteBackup` to true in Endpoints/Main.json if prompts may go there")
 
 
 def test_a_dead_backup_is_found(put, model, capsys):
@@ -288,3 +315,41 @@ def test_the_examples_have_room_for_thoughts(tmp_path):
         for finding in short_of_tokens(snapshot, user, UserWalk(snapshot, user), {"Main"})
     ]
     assert [str(finding) for finding in found] == []
+
+
+class TestMachines:
+    """Two models that cannot be loaded together (prompt-reuse.md 7.1)."""
+
+    ADVICE = (
+        "machine desk: 2 models share it, and --concurrency is 1, so a request for one model holds up all "
+        "others: start the server with --concurrency 4"
+    )
+    LIMIT = ' and put {"desk": {"maxConcurrentRequests": 1}} into Machines.json'
+
+    def advice(self, capsys, **facts):
+        set_launch_facts(replace(launch_facts(), **facts))
+        doctor.Doctor().run(Namespace())
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("machine ")]
+
+    def test_requests_that_wait_one_by_one(self, put, capsys):
+        """The other model may be another user's."""
+        put("Endpoints/Main", {**endpoint(put.url), "machine": "desk"})
+        assert self.advice(capsys) == []
+        put("Endpoints/bob/Main", {**endpoint(put.url), "machine": "desk", "modelNameToSendToAPI": "big"})
+        assert self.advice(capsys) == [self.ADVICE + self.LIMIT]
+
+    def test_what_is_done_is_not_advised(self, put, capsys):
+        put("Endpoints/Main", {**endpoint(put.url), "machine": "desk"})
+        put("Endpoints/Other", {**endpoint(put.url), "machine": "desk", "modelNameToSendToAPI": "big"})
+        put("Machines", {"desk": {"maxConcurrentRequests": 1}})
+        assert self.advice(capsys) == [self.ADVICE]
+        assert self.advice(capsys, concurrency=4) == self.advice(capsys, concurrency=0) == []
+        assert self.advice(capsys, concurrency=1, concurrency_level="endpoint") == []
+
+    def test_machines_of_others_are_theirs(self, put, capsys):
+        for name in ("One", "Two"):
+            put(
+                f"Endpoints/bob/{name}",
+                {**endpoint(put.url), "machine": "attic", "modelNameToSendToAPI": name},
+            )
+        assert self.advice(capsys) == []

@@ -156,6 +156,21 @@ class TestCalls:
         assert value(metrics, "headrace_backend_tokens_total", endpoint="big", kind="prompt") == 9
         assert value(metrics, "headrace_backend_errors_total", endpoint="big", error="stop") is None
 
+    def test_what_was_held_of_its_prompt(self, metrics):
+        """What was read is the rest; the times of reading have a place up to 20 minutes."""
+        usage = {"prompt_tokens": 900, "cached_tokens": 850, "prompt_duration_ns": 1_100_000_000_000}
+        with_calls(a_run(metrics), a_call(usage=usage), a_call(usage={"prompt_tokens": 7}))
+        assert value(metrics, "headrace_prompt_tokens_total", endpoint="big", held="yes") == 850
+        assert value(metrics, "headrace_prompt_tokens_total", endpoint="big", held="no") == 50
+        assert value(metrics, "headrace_prompt_seconds_count", endpoint="big") == 1
+        assert value(metrics, "headrace_prompt_seconds_bucket", endpoint="big", le="600.0") == 0
+        assert value(metrics, "headrace_prompt_seconds_bucket", endpoint="big", le="1200.0") == 1
+
+    def test_more_held_than_there_was(self, metrics):
+        """A counter never goes back."""
+        with_calls(a_run(metrics), a_call(usage={"prompt_tokens": 5, "cached_tokens": 9}))
+        assert value(metrics, "headrace_prompt_tokens_total", endpoint="big", held="no") == 0
+
     @pytest.mark.parametrize("kind", sorted(KIND_STATUS))
     def test_one_that_fails(self, metrics, kind):
         """Each kind of failure is a word of its own."""

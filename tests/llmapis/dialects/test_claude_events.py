@@ -150,4 +150,14 @@ def test_what_the_cache_gave_counts_as_prompt():
         "completion_tokens": 4000,
         "total_tokens": 4321,
         "cached_tokens": 20,
+        "cache_write_tokens": 300,
+    }
+
+
+def test_a_cache_that_is_not_told_is_unknown():
+    """Servers that speak this API without a cache; 0 would be a claim."""
+    assert claude_usage({"input_tokens": 1, "output_tokens": 4}) == {
+        "prompt_tokens": 1,
+        "completion_tokens": 4,
+        "total_tokens": 5,
     }

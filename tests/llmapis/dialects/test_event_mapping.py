@@ -90,6 +90,38 @@ class TestUsage:
         """Null in most chunks."""
         assert openai_usage(usage) is None
 
+    @pytest.mark.parametrize(
+        ("prompt", "completion"), [("input_tokens", "output_tokens"), ("prompt_tokens", "output_tokens")]
+    )
+    def test_other_spellings(self, prompt, completion):
+        """Of Responses, and of servers that mix the two."""
+        usage = {prompt: 4, completion: 2, f"{prompt}_details": {"cached_tokens": 3, "cache_write_tokens": 1}}
+        assert openai_usage(usage) == {
+            "prompt_tokens": 4,
+            "completion_tokens": 2,
+            "total_tokens": 6,
+            "cached_tokens": 3,
+            "cache_write_tokens": 1,
+        }
+
+    def test_one_count_alone(self):
+        """Is read under its usual name."""
+        assert openai_usage({"completion_tokens": 2})["completion_tokens"] == 2
+
+    @pytest.mark.parametrize(
+        ("more", "held"),
+        [
+            ({}, 64),
+            ({"prompt_tokens_details": {"cached_tokens": 60}}, 60),
+            ({"prompt_tokens_details": {}}, 64),
+        ],
+        ids=["deepseeks-word", "both", "empty-details"],
+    )
+    def test_deepseeks_word_for_what_it_held(self, more, held):
+        """OpenAI's comes first."""
+        usage = {"prompt_tokens": 100, "completion_tokens": 2, "prompt_cache_hit_tokens": 64, **more}
+        assert openai_usage(usage)["cached_tokens"] == held
+
     def test_details_that_are_null(self):
         """Some servers send the blocks empty."""
         assert "cached_tokens" not in openai_usage({"prompt_tokens": 1, "prompt_tokens_details": None})

@@ -74,6 +74,23 @@ def test_what_gathers_meanwhile_is_sent_together(server, calls):
     assert answers == {name: f"of {name}" for name in "abcd"}
 
 
+def test_when_its_place_is_sure(server, calls):
+    """What is asked from then on is sent later, though none of it has been answered."""
+    server.gate.clear()
+    first = threading.Thread(target=calls.ask, args=("first", [1]))
+    first.start()
+    assert server.busy.wait(PATIENCE_S)
+    queued = threading.Event()
+    second = threading.Thread(target=calls.ask, args=("second", [1], queued.set))
+    second.start()
+    assert queued.wait(PATIENCE_S)
+    calls.post("third", [1])
+    server.gate.set()
+    for thread in (first, second):
+        thread.join(PATIENCE_S)
+    assert server.exchanges == [["first"], ["second", "third"]]
+
+
 def test_nobody_waits_for_a_post(server, calls):
     """Though the server does not answer; it is sent by a thread of its own."""
     server.gate.clear()

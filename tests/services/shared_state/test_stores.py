@@ -127,6 +127,17 @@ class TestGates:
         assert one.turns("g", 1, Places(leave=["a"])) == []
         assert two.turns("g", 1, Places(leave=["b"])) == ["c"]
 
+    def test_who_is_inside_is_counted_over_all(self, one, two):
+        """For each of the gates that are asked for; who waits is not inside."""
+        one.turns("a", 1, Places(wait=["1"]))
+        two.turns("a", 1, Places(wait=["2"]))
+        two.turns("b", 9, Places(wait=["3"]))
+        one.turns("b", 9, Places(wait=["4"]))
+        assert one.holding(["a", "b", "c"]) == two.holding(["a", "b", "c"]) == [1, 2, 0]
+        two.turns("b", 9, Places(leave=["3"]))
+        assert one.holding(["b"]) == [1]
+        assert one.holding([]) == []
+
     def test_behind_means_an_empty_gate(self, one, two):
         """Nobody inside, nobody in the queue, in no process; then one at a time."""
         one.turns("g", 2, Places(wait=["chat"]))
@@ -243,6 +254,12 @@ class TestTheDead:
         assert two.find("lock", "l") is None
         assert two.add("lock", "l", "other run")
         assert two.turns("g", 1, Places()) == ["c"]
+
+    def test_who_is_silent_is_not_inside(self, shared, one, two):
+        """So that nobody keeps away from a server for its sake."""
+        two.turns("a", 9, Places(wait=["1"]))
+        shared.silence("two")
+        assert one.holding(["a"]) == [0]
 
     def test_those_who_wait_are_told(self, shared, one, two):
         """By whoever beats next."""

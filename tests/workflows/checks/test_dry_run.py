@@ -20,15 +20,43 @@ def walked(house):
     """Walks workflow `Main` of these nodes; gives the walk and the answer's text."""
 
     def walk(
-        *nodes: Any, stub: str | None = None, say: str = "hi", stream: bool = False
+        *nodes: Any, stub: str | None = None, say: Any = "hi", stream: bool = False
     ) -> tuple[DryRun, str]:
         house.workflow("Main", *nodes)
         manager = house.manager()
         dry = DryRun(manager.user, manager.request, stub)
-        batches = list(dry.open_run("Main", ClientQuestion([{"role": "user", "content": say}], stream)))
+        talk = [{"role": "user", "content": say}] if isinstance(say, str) else say
+        batches = list(dry.open_run("Main", ClientQuestion(talk, stream)))
         return dry, "".join(chunk["token"] for batch in batches for chunk in batch)
 
     return walk
+
+
+TALK = [{"role": ("user", "assistant")[n % 2], "content": f"{'ua'[n % 2]}{n // 2}"} for n in range(61)]
+
+
+class TestPromptReuse:
+    """Windows that stand and late prompts are shown as they are sent (prompt-reuse.md 1, 2)."""
+
+    def test_a_late_prompt_is_in_the_messages(self, walked, house):
+        """Its variables are filled."""
+        house.write("ApiTypes/Chat", {"type": "openAIChatCompletion", "presetType": "any"})
+        dry, _ = walked(ask(prompt="p"), ask(latePrompt="Now: {agent1Output}"))
+
+        node = dry.nodes[1]
+        assert node.fields["latePrompt"] == "Now: [output of node 1]"
+        assert node.sent[0].body["messages"][-1]["content"] == "hi\n\nNow: [output of node 1]"
+
+    def test_slices_of_a_prompt_stand_and_others_are_exact(self, walked):
+        """As in a run."""
+        nodes = [
+            ask(prompt="{chat_user_prompt_last_ten}", steadyWindow=30),
+            {"type": "StaticResponse", "content": "{chat_user_prompt_last_ten}", "steadyWindow": 30},
+        ]
+        dry, _ = walked(*nodes, say=TALK)
+
+        assert dry.nodes[0].fields["prompt"].startswith("u22")
+        assert dry.nodes[1].fields["content"].startswith("a25")
 
 
 class TestWalk:

@@ -272,6 +272,26 @@ class TestGoodVersions:
         assert (finding.file, finding.level) == ("Presets/T/cold.json", "error")
 
 
+@pytest.mark.parametrize(
+    ("user", "node", "noted"),
+    [
+        ({"steadyWindow": True}, {}, True),
+        ({}, {"steadyWindow": 30}, True),
+        ({}, {}, False),
+        ({"steadyWindow": True}, {"steadyWindow": False}, False),
+        ({"steadyWindow": True}, {"useRelativeTimestamps": False}, False),
+        ({"steadyWindow": True}, {"addDiscussionIdTimestampsForLLM": False}, False),
+    ],
+)
+def test_relative_times_in_a_window_that_stands_are_noted(checked, user, node, noted):
+    """They change each message with each turn, so nothing of it can be reused."""
+    checked.change("Users/ana.json", **user)
+    times = {"addDiscussionIdTimestampsForLLM": True, "useRelativeTimestamps": True}
+    checked.flow(LLM | times | node)
+    lines = [line for line in checked.lines() if "useRelativeTimestamps: relative times" in line]
+    assert (len(lines), [line for line in lines if ": note: " not in line]) == (noted, [])
+
+
 @pytest.mark.parametrize(("roots", "noted"), [({}, True), ({"pythonModuleRoots": ["/srv/scripts"]}, False)])
 def test_scripts_that_may_lie_anywhere_are_noted(checked, roots, noted):
     """For a user whose workflows run some."""

@@ -10,8 +10,13 @@ import pytest
 from Middleware.common.errors import RequestCancelled, WorkflowError
 from Middleware.llmapis.handlers.backends import backend
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.compacted_messages import OLD_FILE
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
+from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.dispatch import llm_dispatch
+from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService
 from Middleware.workflows.dispatch.prompt_assembly import HourlyWarnings
+from Middleware.workflows.processors.node_context import NodeContext
 
 TOOL = {
     "type": "function",
@@ -49,6 +54,114 @@ GENERATION = [
 CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
 RESULT = {"role": "tool", "content": "r", "tool_call_id": "c"}
 TALK = ({"role": "user", "content": "hi"}, CALL, RESULT)
+
+
+CHAT = [{"role": ("user", "assistant")[n % 2], "content": f"{'ua'[n % 2]}{n // 2}"} for n in range(61)]
+
+
+class TestPromptReuse:
+    """`steadyWindow`, `latePrompt` and their sources (prompt-reuse.md 1, 2)."""
+
+    def first(self, house, say=CHAT, **fields):
+        house.ask(ask(lastMessagesToSendInsteadOfPrompt=10, **fields), say=say)
+        return house.model.calls[-1].conversation[0]["content"]
+
+    @pytest.mark.parametrize(
+        ("user", "node", "begins"),
+        [
+            (None, {}, "a25"),
+            (30, {}, "u22"),
+            (True, {}, "u22"),
+            (True, {"steadyWindow": None}, "u22"),
+            (True, {"steadyWindow": False}, "a25"),
+            (False, {"steadyWindow": True}, "u22"),
+            ("compactor", {}, "u22"),
+        ],
+    )
+    def test_the_node_decides_else_the_user(self, house, user, node, begins):
+        """Without a discussion the compactor has nothing to say."""
+        house.user["steadyWindow"] = user
+        assert self.first(house, **node) == begins
+
+    @pytest.mark.parametrize(("value", "begins"), [(True, "u22"), ("30", "u22"), ("false", "a25")])
+    def test_a_placeholder_can_say_it(self, house, value, begins):
+        """Of the workflow, as for an endpoint."""
+        node = ask(lastMessagesToSendInsteadOfPrompt=10, steadyWindow="{steady}", latePromptPlace="{place}",
+                   latePrompt="L")  # fmt: skip
+        house.workflow("Main", node, steady=value, place="before")
+        house.ask(say=CHAT)
+
+        sent = house.model.calls[0].conversation
+        assert (sent[0]["content"], sent[-1]["content"]) == (begins, "L\n\nu30")
+
+    @pytest.mark.parametrize(
+        ("fields", "told"),
+        [({"steadyWindow": "{bad}"}, "steadyWindow"), ({"latePrompt": "x", "latePromptPlace": "{bad}"}, "latePromptPlace")],
+    )  # fmt: skip
+    def test_a_placeholder_that_says_nothing_of_it_is_an_error(self, house, fields, told):
+        """Before any call."""
+        house.workflow("Main", ask(**fields), bad="sometimes")
+        with pytest.raises(WorkflowError, match=f"'{told}' must be .*, not 'sometimes'"):
+            house.ask()
+        assert house.model.calls == []
+
+    def test_a_window_follows_the_compactor(self, house, tmp_path):
+        """It begins behind the last message of the summary."""
+        house.user["discussionDirectory"] = str(tmp_path / "talks")
+        store = DiscussionStore(tmp_path / "talks", "d")
+        ChunkList(store, OLD_FILE).replace(Entry("summary", message_hash(CHAT[30])))
+        node = ask(lastMessagesToSendInsteadOfPrompt=4, steadyWindow="compactor")
+        house.ask(node, say=CHAT, discussion_id="d")
+
+        assert house.model.calls[0].conversation[0]["content"] == "a15"
+
+    def test_slices_stand_in_prompts_alone(self, house):
+        """In `latePrompt`, as in any other field, they are questions."""
+        house.user["steadyWindow"] = 30
+        house.ask(
+            ask(prompt="{chat_user_prompt_last_ten}", systemPrompt="{chat_user_prompt_last_ten}"),
+            ask(latePrompt="{chat_user_prompt_last_ten}"),
+            say=CHAT,
+        )
+        prompt, late = house.model.calls
+        assert [m["content"][:3] for m in prompt.conversation] == ["u22", "u22"]
+        assert late.conversation[-1]["content"].startswith("u30\n\na25\nu26")
+
+    def test_a_late_prompt_beside_a_prompt_is_warned_of(self, house, caplog):
+        """And not added."""
+        house.ask(ask(prompt="P", latePrompt="L"))
+
+        assert said(house.model.calls[0]) == [("user", "P")]
+        assert 'latePrompt is for nodes that send the conversation; write it into "prompt"' in caplog.text
+
+    def test_a_call_tells_what_of_it_is_late(self, house):
+        """So that a mark can be set before it."""
+        house.ask(ask(latePrompt="{v}L"))
+        call = house.model.calls[0]
+
+        assert (call.late_text, call.late_place) == ("\n\n{v}L", "after")
+
+    def test_a_backup_gets_it_in_its_own_shape(self, house, failure):
+        """Inside the template of a flat backend."""
+        house.endpoint("chat", backupEndpointName="flat")
+        house.model.replies = [failure(), "ok"]
+        house.ask(ask(latePrompt="L"))
+
+        assert house.model.calls[-1].prompt == "<user>hi\n\nL</user>"
+
+    def test_the_next_turn_is_known_but_for_its_message(self, house, monkeypatch):
+        """What can be read ahead: system prompt, window, answer. (prompt-reuse.md 6)"""
+        dispatch, calls = NodeContext.dispatch, []
+
+        def look_ahead(context, call):
+            calls.append(LLMDispatchService.next_turn(context, call, "A"))
+            return dispatch(context, call)
+
+        monkeypatch.setattr(NodeContext, "dispatch", look_ahead)
+        house.ask(ask(systemPrompt="S", latePrompt="L", steadyWindow=True))
+
+        assert said(calls[0]) == [("system", "S"), ("user", "hi"), ("assistant", "A")]
+        assert (calls[0].late_text, calls[0].rebuild) == ("", None)
 
 
 class TestPrompts:

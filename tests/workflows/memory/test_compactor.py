@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
+
 import pytest
 
 from Middleware.common.errors import BackendError
+from Middleware.services.compacted_messages import summary_end
 from Middleware.services.discussion_store import ChunkList, Entry
+from Middleware.utilities.steady_window import SteadyWindow
+from Middleware.utilities.text_utils import stored_message_tokens
 from Middleware.workflows.memory.compactor import compact, tagged_summaries, windows_of
 from Middleware.workflows.memory.settings import COMPACTOR_KEYS, SettingsFile
 from tests.patience import PATIENCE_S
@@ -82,6 +88,54 @@ class TestWindows:
     )
     def test_there_is_nothing_to_compact(self, count, fields):
         assert windows_of(talk(count), settings(**fields)) is None
+
+
+WIDE = {"recentContextTokens": 400, "oldContextTokens": 400, "lookbackStartTurn": 5}
+"""Some fifty messages in each window."""
+
+
+class TestSteadyWindows:
+    """`steadyWindow` of the settings: Recent begins at a place that stays (prompt-reuse.md 1)."""
+
+    def chat(self, length):
+        luck = random.Random(1)
+        words = [str(luck.random()) for _ in range(length)]
+        return [{"role": ("user", "assistant")[n % 2], "content": words[n]} for n in range(length)]
+
+    def windows(self, steady, turns=range(160, 400, 2)):
+        messages = self.chat(400)
+        return [windows_of(messages[:end], settings(**WIDE, steadyWindow=steady)) for end in turns]
+
+    @pytest.mark.parametrize(("steady", "least", "most"), [(False, 110, 119), (True, 1, 20)])
+    def test_move_seldom(self, steady, least, most):
+        """With the setting both stand for many turns; without it they move in each, with up to three calls."""
+        windows = self.windows(steady)
+        moves = sum(
+            (a.messages[a.recent - 1], a.messages[a.old]) != (b.messages[b.recent - 1], b.messages[b.old])
+            for a, b in pairwise(windows)
+        )
+
+        assert least <= moves <= most
+
+    def test_hold_a_quarter_of_the_budget(self):
+        """And two messages; never more than the budget."""
+        for window in self.windows(True):
+            recent = window.messages[window.recent :]
+            assert 100 <= sum(stored_message_tokens(message["content"]) for message in recent) <= 400
+            assert len(recent) >= 2
+
+    def test_what_all_fits_is_recent(self):
+        """Nothing is summarised before it has to be."""
+        assert windows_of(self.chat(20), settings(**WIDE, steadyWindow=True)) is None
+
+    def test_summary_and_window_of_a_node_meet(self, compacting):
+        """The end of the summary is the message that a window by the compactor begins behind."""
+        messages = self.chat(200)
+        compacting.run(messages, **WIDE, steadyWindow=True)
+        windows = windows_of(messages, settings(**WIDE, steadyWindow=True))
+
+        steady = SteadyWindow(summary_end=summary_end(compacting.store))
+        assert steady.begin(messages, 3) == windows.recent
 
 
 class TestWork:

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from Middleware.services.steady_paragraphs import SystemParts
+from Middleware.utilities.steady_window import SteadyWindow
 from Middleware.utilities.text_utils import estimate_message_tokens
 from Middleware.workflows.variables.providers import VARIABLES, Layer, tool_call_labels, with_tool_text
 from Middleware.workflows.variables.workflow_variable_manager import fill
@@ -387,3 +388,93 @@ class TestToolCalls:
             }
         ]
         assert tool_call_labels([*messages, *chat("u")]) == {"1": "f x", "2": "g"}
+
+
+THIRTY = SteadyWindow(30)
+LONG = [{"role": ("user", "assistant")[n % 2], "content": f"{'ua'[n % 2]}{n // 2}"} for n in range(61)]
+
+
+class TestSteadySlices:
+    """Slices in the prompts of a model that stand (prompt-reuse.md 1)."""
+
+    def first(self, make_source, name, messages=None, node=None, steady=THIRTY, model=None):
+        source = make_source(
+            messages=LONG if messages is None else messages,
+            node=node or {},
+            steady=steady,
+            llm_handler=model,
+        )
+        return fill(f"{{{name}}}", source).splitlines()[0]
+
+    @pytest.mark.parametrize(
+        ("name", "exact", "steady"),
+        [
+            ("chat_user_prompt_last_ten", "a25", "u22"),
+            ("chat_user_prompt_last_five", "u28", "u27"),
+            ("chat_user_prompt_n_messages", "u28", "u27"),
+            ("chat_user_prompt_last_four", "a28", "a28"),
+            ("chat_user_prompt_last_one", "u30", "u30"),
+        ],
+    )
+    def test_of_five_messages_or_more(self, name, exact, steady, make_source):
+        """Fewer are a question, not context."""
+        assert self.first(make_source, name, steady=None) == exact
+        assert self.first(make_source, name, steady=SteadyWindow(15 if "ten" not in name else 30)) == steady
+
+    def test_a_number_of_the_node_that_is_small_is_exact(self, make_source):
+        """As the names are."""
+        node = {"nMessagesToIncludeInVariable": 4}
+        assert self.first(make_source, "chat_user_prompt_n_messages", node=node) == "a28"
+
+    def test_templated_ones_stand_too(self, make_source):
+        """The same messages."""
+        source = make_source(messages=LONG, steady=THIRTY)
+        assert fill("{templated_user_prompt_last_ten}", source).startswith("u22a22u23")
+
+    @pytest.mark.parametrize("name", ["estimated_token_limit", "min_n_max_tokens"])
+    def test_of_tokens(self, name, make_source):
+        """What is left begins at the same message, also where the client has dropped older ones."""
+        node = {
+            "estimatedTokensToIncludeInVariable": 30,
+            "maxEstimatedTokensInVariable": 30,
+            "minMessagesInVariable": 6,
+        }
+        exact = self.first(make_source, f"chat_user_prompt_{name}", node=node, steady=None)
+        steady = self.first(make_source, f"chat_user_prompt_{name}", node=node)
+        cut = self.first(make_source, f"chat_user_prompt_{name}", LONG[20:], node)
+
+        assert (steady == cut, steady.startswith("u")) == (True, True)
+        assert int(exact[1:]) <= int(steady[1:]) <= 28
+
+    def test_the_minimum_is_kept(self, make_source):
+        """A slice of at least so many messages never begins behind them."""
+        node = {"maxEstimatedTokensInVariable": 30, "minMessagesInVariable": 29}
+        source = make_source(messages=LONG, node=node, steady=THIRTY)
+        assert len(fill("{chat_user_prompt_min_n_max_tokens}", source).splitlines()) >= 29
+
+    def test_messages_first_then_the_window(self, make_source, make_model):
+        """With the clamp; what fits is not moved again."""
+        node = {"clampPromptToContextWindow": True}
+        talk = [{**message, "content": f"{message['content']} {'x' * 340}"} for message in LONG]
+        whole, cut = (make_model(chat=True, maxContextTokenSize=size) for size in (90_000, 1800))
+        name = "chat_user_prompt_last_ten"
+
+        unclamped = self.first(make_source, name, talk)
+        assert self.first(make_source, name, talk, node, model=whole) == unclamped
+        source = make_source(messages=talk, node=node, steady=THIRTY, llm_handler=cut)
+        lines = fill(f"{{{name}}}", source).splitlines()
+        assert 4 <= len(lines) <= 8 and lines[0].startswith("u")
+
+    def test_nothing_old_is_looked_at(self, make_source):
+        """However long the chat is."""
+
+        class Counting(list):
+            reads = 0
+
+            def __getitem__(self, index):
+                Counting.reads += 1
+                return super().__getitem__(index)
+
+        source = make_source(messages=Counting(chat(*("x" for _ in range(2000)))), steady=THIRTY)
+        fill("{chat_user_prompt_last_ten}", source)
+        assert Counting.reads < 100

@@ -8,12 +8,14 @@ from typing import ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.config.endpoints import PROMPT_CACHE_MARKS
 from Middleware.llmapis.call.call_arguments import HandlerSettings, StreamState
 from Middleware.llmapis.dialects.event_mapping import (
     MILLISECOND_NS,
     count_of,
     durations,
     finish_fields,
+    known_count,
     openai_usage,
     text_of,
     usage_of,
@@ -36,6 +38,7 @@ class OpenAIBackend(BaseChatCompletionsHandler):
     """`POST {base}/v1/chat/completions`, Server-Sent Events."""
 
     answer_fields: ClassVar[Mapping[str, type]] = {"choices": list}
+    cache_marks: ClassVar[tuple[str, ...]] = PROMPT_CACHE_MARKS
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/chat/completions")
@@ -126,17 +129,18 @@ def without_usage_request(payload: JsonObject, refused: str) -> JsonObject | Non
 
 def reported_usage(data: JsonObject) -> JsonObject | None:
     """The numbers of a chunk or a body: `usage`, and llama.cpp's `timings`, which stand in for it and tell
-    how long it took; None when nothing is told."""
+    what was held and how long it took; None when nothing is told."""
     usage, timings = openai_usage(data.get("usage")), data.get("timings")
     if not isinstance(timings, Mapping):
         return usage
-    cached = count_of(timings.get("cache_n")) or 0
+    held = known_count("cached_tokens", timings.get("cache_n"))
     read = count_of(timings.get("prompt_n"))
-    usage = usage or usage_of(None if read is None else read + cached, timings.get("predicted_n"))
+    prompt = None if read is None else read + sum(held.values())
+    usage = usage or usage_of(prompt, timings.get("predicted_n"))
     if usage is None:
         return None
     times = durations(timings.get("prompt_ms"), timings.get("predicted_ms"), MILLISECOND_NS)
-    return {**usage, **times}
+    return {**usage, **held, **times}
 
 
 def _has_numbers(data: JsonObject) -> bool:

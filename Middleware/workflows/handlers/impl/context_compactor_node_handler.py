@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults
@@ -12,6 +14,7 @@ from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.compactor import compact, tagged_summaries
 from Middleware.workflows.memory.settings import named_settings
 from Middleware.workflows.models.execution_context import ExecutionContext
+from Middleware.workflows.models.node_keys import FLAG, Keys
 
 _SETTING = "contextCompactorSettingsFile"
 
@@ -20,25 +23,31 @@ _SETTING = "contextCompactorSettingsFile"
 class ContextCompactorNode(WorkflowNodeHandler):
     """Keeps two summaries of the older parts of a long conversation, and outputs both in tags."""
 
+    KEYS: ClassVar[Keys] = {
+        "readOnly": FLAG(
+            "Output the summaries that are stored, and make none: another such node makes them, behind the "
+            "answer. Default: {default}."
+        ),
+    }
+
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
-        return (_SETTING,)
+        return () if config.get("readOnly") else (_SETTING,)
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             context.warn("nothing is compacted without a discussion id")
             return ""
-        try:
-            settings = named_settings(context, context.user.context_compactor_settings_file, _SETTING)
-        except ConfigError as error:
-            context.warn(f"nothing is compacted: {error}")
-            return ""
         store, disk = context.store, DiskFaults()
-        disk.try_work(lambda: compact(context, store, settings), None, "nothing is compacted")
+        if not context.value("readOnly"):
+            try:
+                settings = named_settings(context, context.user.context_compactor_settings_file, _SETTING)
+            except ConfigError as error:
+                context.warn(f"nothing is compacted: {error}")
+                return ""
+            disk.try_work(lambda: compact(context, store, settings), None, "nothing is compacted")
         return disk.try_work(lambda: tagged_summaries(store), "", "the summaries cannot be read")
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
-        return (
-            ["would bring the summaries of the older messages up to date"]
-            if context.store is not None
-            else []
-        )
+        if context.store is None or context.value("readOnly"):
+            return []
+        return ["would bring the summaries of the older messages up to date"]

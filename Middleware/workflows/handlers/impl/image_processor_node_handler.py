@@ -206,8 +206,8 @@ def _describe(context: ExecutionContext, place: int, image: str) -> Description:
     authored = context.value("prompt")
     try:
         if authored:
-            prompt = context.fill(authored, messages=conversation)
-            system = context.fill(context.value("systemPrompt"), messages=conversation)
+            prompt = context.fill(authored, messages=conversation, steady=True)
+            system = context.fill(context.value("systemPrompt"), messages=conversation, steady=True)
             only = [{**conversation[place], "images": [image]}]
             call = LlmCall(
                 messages=only,

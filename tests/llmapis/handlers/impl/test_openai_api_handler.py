@@ -344,6 +344,7 @@ COUNTED = {
     "prompt_tokens": 35,
     "completion_tokens": 7,
     "total_tokens": 42,
+    "cached_tokens": 30,
     "prompt_duration_ns": 20_500_000,
     "completion_duration_ns": 350_000_000,
 }
@@ -359,6 +360,15 @@ class TestReportedUsage:
         usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
         told = reported_usage({"usage": usage, "timings": {"predicted_ms": 1}})
         assert told == {**usage, "completion_duration_ns": 1_000_000}
+
+    def test_what_was_held_stands_beside_a_usage_that_does_not_say(self):
+        """As servers sent it before the usage had details."""
+        usage = {"prompt_tokens": 35, "completion_tokens": 7, "total_tokens": 42}
+        assert reported_usage({"usage": usage, "timings": TIMINGS}) == COUNTED
+
+    def test_timings_of_a_server_that_does_not_say_what_it_held(self):
+        """Older ones: nothing is known of it."""
+        assert "cached_tokens" not in (reported_usage({"timings": {"prompt_n": 5, "predicted_n": 7}}) or {})
 
     @pytest.mark.parametrize("data", [{}, {"timings": 7}, {"timings": {"prompt_ms": 4}}, {"usage": None}])
     def test_nothing_is_told(self, data):

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from Middleware.services.discussion_store import ChunkList, Entry
+from Middleware.workflows.handlers.node_types import node_handler
+from Middleware.workflows.memory.compactor import LEASE
 
 NODE = "ContextCompactor"
 
@@ -54,6 +56,47 @@ def test_a_conversation_that_is_too_long_is_compacted(bench, settings):
     bench.discussion_id = "d"
     bench.messages = [{"role": "user", "content": f"word {i}"} for i in range(2)]
     assert bench(NODE) == "<context_compactor_old>reply 1</context_compactor_old>"
+
+
+class TestReadOnly:
+    """`readOnly`: another node of the workflow makes the summaries, behind the answer (prompt-reuse.md 1)."""
+
+    @pytest.fixture
+    def long_talk(self, bench, settings):
+        settings(recentContextTokens=2, oldContextTokens=2, lookbackStartTurn=0)
+        bench.discussion_id = "d"
+        bench.messages = [{"role": "user", "content": f"word {i}"} for i in range(3)]
+
+    def test_gives_what_is_kept(self, bench, long_talk):
+        """Though something else is due by now."""
+        ChunkList(bench.store, "context_compactor_old.json").replace(
+            Entry("old", "h"), Entry("__boundary__", "1:h")
+        )
+
+        shown = "<context_compactor_old>old</context_compactor_old>"
+        assert (bench(NODE, readOnly=True), bench.engine.calls) == (shown, [])
+
+    def test_nothing_kept_is_nothing(self, bench, long_talk):
+        """No model is called and no file is made."""
+        assert (bench(NODE, readOnly=True), bench.engine.calls) == ("", [])
+        assert not ChunkList(bench.store, "context_compactor_old.json").exists
+
+    def test_does_not_wait_for_who_makes_them(self, bench, long_talk):
+        """Whoever holds the lock keeps it."""
+        with bench.store.lease(LEASE, 0) as held:
+            assert (held, bench(NODE, readOnly=True)) == (True, "")
+
+    def test_needs_no_settings(self, bench):
+        """Nothing of them is read."""
+        bench.discussion_id = "d"
+
+        assert (bench(NODE, readOnly=True), bench.engine.warnings) == ("", [])
+        assert node_handler(NODE).user_settings({"readOnly": True}) == ()
+
+    def test_a_dry_run_has_nothing_to_tell(self, bench):
+        """It would make nothing."""
+        bench.discussion_id = "d"
+        assert bench.notes(NODE, readOnly=True) == []
 
 
 def test_a_dry_run_tells_what_would_be_made(bench):

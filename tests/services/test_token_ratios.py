@@ -1,0 +1,70 @@
+"""The estimation level `measured`: what a server counted beside what we estimated. Source: spec prompt-reuse.md
+1.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.services.token_ratios import TokenRatios, is_measured, level_factor
+
+MODEL = ("Endpoints/e.json", "http://model.test", "big")
+
+
+def factor(*ratios, tokens=1000):
+    """After prompts whose estimate was so many times what the server counted."""
+    known = TokenRatios()
+    for ratio in ratios:
+        known.note(MODEL, int(ratio * tokens), tokens)
+    return known.factor(MODEL)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "result"),
+    [
+        ([], None),
+        ([1.5] * 4, None),
+        ([1.0] * 5, 0.95),
+        ([1.5] * 5, 1.4),
+        ([1.2, 1.3, 1.4, 1.5, 9.0, 1.6], 1.3),
+        ([2.9] * 20, 2.0),
+        ([0.1] * 5, 0.5),
+        ([2.0] * 20 + [1.0] * 20, 0.95),
+    ],
+    ids=["none", "too-few", "as-estimated", "down-to-a-step", "the-median", "most", "least", "the-newest"],
+)
+def test_the_factor(ratios, result):
+    """The median of the last twenty, times 0.95, down to a twentieth, within 0.5 and 2."""
+    assert factor(*ratios) == result
+
+
+def test_short_prompts_say_nothing():
+    """Of up to 500 tokens."""
+    assert (factor(*[1.5] * 9, tokens=500), factor(*[1.5] * 9, tokens=502)) == (None, 1.4)
+
+
+def test_a_server_that_leaves_out_what_it_held_says_nothing():
+    """It would count a third of the prompt or less."""
+    assert factor(*[3.01] * 9) is None
+
+
+def test_models_are_apart():
+    """And nothing is known of one that was never called."""
+    known = TokenRatios()
+    for _ in range(5):
+        known.note(MODEL, 1500, 1000)
+    assert known.factor((*MODEL[:2], "small")) is None
+
+
+@pytest.mark.parametrize(("level", "measured"), [(" Measured", True), ("balanced", False), (None, False)])
+def test_the_level_is_known_by_its_name(level, measured):
+    """Case and blanks do not count."""
+    assert is_measured(EndpointConfig("E", {"wilmerContextEstimationLevel": level}, "t", {})) is measured
+
+
+def test_it_counts_as_conservative_before_anything_was_measured():
+    """So that a first prompt is never too long."""
+    endpoint = EndpointConfig("never called", {"wilmerContextEstimationLevel": "measured"}, "t", {})
+
+    assert level_factor(endpoint) == 1.0
