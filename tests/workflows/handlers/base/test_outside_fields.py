@@ -49,3 +49,11 @@ def test_what_is_allowed_is_told(key, value, allowed):
     """With the field's name."""
     with pytest.raises(ConfigError, match=f"'x'.*{allowed}"):
         key.value_in({"x": value}, "x")
+
+
+def test_a_choice_reads_its_own_words_only():
+    """Also where nobody checked the value before."""
+    words = fields.choice("raise", "return")
+    assert (words.default, words.read("return")) == ("raise", "return")
+    with pytest.raises(ValueError, match="^one of raise, return$"):
+        words.read("stop")
