@@ -55,5 +55,5 @@ def test_a_choice_reads_its_own_words_only():
     """Also where nobody checked the value before."""
     words = fields.choice("raise", "return")
     assert (words.default, words.read("return")) == ("raise", "return")
-    with pytest.raises(ValueError, match="^one of raise, return$"):
+    with pytest.raises(ValueError, match=r"^one of raise, return$"):
         words.read("stop")
