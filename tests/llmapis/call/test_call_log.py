@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.config.endpoints import EndpointConfig
 from Middleware.common.errors import BackendError
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.services.run_trace import NOT_YET, CallTrace, NodeTrace, Observers
 
