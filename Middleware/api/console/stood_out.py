@@ -534,7 +534,9 @@ def around_of(hub: Hub) -> Around:
         found = left_place(hub.recorder.runs(), run, node, call)
         return found.placeholder if found is not None else ""
 
-    model_before = hub.hour.model_before if hub.hour is not None else no_model
+    def model_before(where: str, unix: float) -> str:
+        return hub.hour.model_before(where, unix) if hub.hour is not None else ""
+
     return Around(hub.gate()["limit"], calls, Unfilled(hub), place, model_before)
 
 
