@@ -40,6 +40,9 @@ MEANT = [  # a name, the fields that it may mean -> the one that it means
     ("", NODE, None),
     ("modelNameToSendToAPI", ENDPOINT, None),
     ("vector", ["vectorMemoryPreset", "vectorMemoryLimit"], None),
+    ("moss", ["oldMossGreen"], "oldMossGreen"),
+    ("moss", ["veryOldMossGreen"], None),
+    ("mossGreen", ["greenMoss"], None),
 ]
 
 

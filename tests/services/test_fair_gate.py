@@ -157,6 +157,14 @@ def test_the_gate_of_outgoing_calls(level, limit, is_there):
         set_launch_facts(before)
 
 
+def test_gates_of_one_name_are_apart_where_no_other_process_is(cancellation):
+    """Each has its own slots: a server that starts anew in this process does not wait for the old one's."""
+    first, second = (FairGate(1, cancellation=cancellation, name="outgoing") for _ in range(2))
+    assert first.acquire(blocking=False) and second.acquire(blocking=False)
+    assert not first.acquire(blocking=False)
+    assert (first.held_slots, second.held_slots) == (1, 1)
+
+
 class TestBehind:
     """What a front end asks for itself stands behind what people ask (15.3)."""
 

@@ -10,6 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -57,9 +58,11 @@ class OutgoingCall:
         request = current_request()
         self._handler, self._call = handler, call
         self._id = call.request_id or (request.request_id if request is not None else "")
-        self.handle = AbortHandle(pinned=settings.pinned, on_abort=partial(_tell_backend, handler))
-        if request is not None:
-            self.handle.reach = request.reach
+        self.handle = AbortHandle(
+            pinned=settings.pinned,
+            on_abort=partial(_tell_backend, handler),
+            reach=None if request is None else request.reach,
+        )
         self.log = CallLog.of(handler, call)
         self._is_compared = not handler.generates
         self._abort = self.handle.abort
@@ -94,6 +97,21 @@ class OutgoingCall:
         """It ends by a failure."""
         self.log.note_failure(error)
         self.end(getattr(error, "kind", type(error).__name__))
+
+    @contextmanager
+    def ended_by_failures(self) -> Iterator[None]:
+        """What is raised inside ends the call, and goes on."""
+        try:
+            yield
+        except RequestCancelled:
+            self.end("cancelled")
+            raise
+        except Exception as error:
+            self.fail(error)
+            raise
+        except BaseException:
+            self.end("closed")
+            raise
 
     @property
     def endpoint(self) -> str:
@@ -252,7 +270,7 @@ class OutgoingCall:
         self._is_compared = True
         settings, built = self._handler.settings, self._call.built
         prompt = digest_payload(payload, self._call.system_prompt) if built is None else built.prompt
-        seen = held_prompts().record(settings.url, settings.model, prompt)
+        seen = held_prompts().record(settings.url, settings.endpoint.model, prompt)
         if self.log.trace is not None:
             self.log.trace.call.note_prompt(prompt.chars, seen)
 

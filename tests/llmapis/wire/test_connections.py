@@ -236,6 +236,7 @@ from Middleware.llmapis.wire.connections import AbortHandle
 http.TICK_S = 0.05
 
 open_calls, all_are_open, hangs = [], gevent.event.Event(), gevent.event.Event()
+ticks, all_have_ticked = [], gevent.event.Event()
 
 def handle(sock, address):
     data = b""
@@ -250,7 +251,7 @@ def handle(sock, address):
         all_are_open.set()
     all_are_open.wait()
     sock.sendall(b"HTTP/1.1 200 OK\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n1\\r\\na\\r\\n")
-    gevent.sleep(0.2)
+    all_have_ticked.wait()
     sock.sendall(b"1\\r\\nb\\r\\n0\\r\\n\\r\\n")
 
 server = StreamServer(("127.0.0.1", 0), handle)
@@ -260,7 +261,13 @@ transport = http.Transport()
 
 def read():
     answer = transport.post(http.Post(url + "/x", b"{}", {}, "E"), AbortHandle())
-    reads = list(answer.read_pieces())
+    reads = []
+    for piece in answer.read_pieces():
+        reads.append(piece)
+        if piece == b"" and reads.count(b"") == 1:
+            ticks.append(piece)
+        if len(ticks) == 20:
+            all_have_ticked.set()
     answer.close()
     return reads
 

@@ -9,8 +9,8 @@ import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities import vector_math
-from Middleware.workflows.memory import vector_search as module
-from Middleware.workflows.memory.vector_search import VectorCache
+from Middleware.workflows.memory import vector_cache as module
+from Middleware.workflows.memory.vector_cache import VectorCache
 from Middleware.workflows.memory.vector_store import VectorDatabase
 
 QUERY = [1.0, 0.0]
