@@ -9,8 +9,10 @@ import pytest
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
+from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import CancellationService
-from Middleware.services.fair_gate import FairGate, outgoing_gate
+from Middleware.services.fair_gate import SETTLE_S, FairGate, outgoing_gate
+from Middleware.services.shared_state.store import LEASE_S
 from Middleware.services.shared_state.turns import Ask
 from tests.patience import PATIENCE_S, wait_until
 
@@ -155,6 +157,11 @@ def test_the_gate_of_outgoing_calls(level, limit, is_there):
         assert gate is outgoing_gate()
     finally:
         set_launch_facts(before)
+
+
+def test_the_times_of_the_page():
+    """frontend-api.md 15.3; a member is dead after the time that docs/scaling.md names."""
+    assert (SETTLE_S, fair_gate.PATIENCE_S, LEASE_S) == (0.5, 60.0, 7.0)
 
 
 def test_gates_of_one_name_are_apart_where_no_other_process_is(cancellation):
