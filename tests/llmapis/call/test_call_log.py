@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from Middleware.common.errors import BackendError
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.services.run_trace import NOT_YET, CallTrace, NodeTrace, Observers
@@ -89,6 +90,19 @@ class TestWhatComesFirst:
         log = CallLog(ENDPOINT, stream=True)
         log.note_batch([thought("hm")])
         assert log.first is not None and log.pieces == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [("it broke", "it broke"), (BackendError("E", "timeout", "too slow"), "too slow")],
+    ids=["words", "error"],
+)
+def test_a_failure_is_told_to_those_who_observe(log, failure, told):
+    """Nobody else keeps it."""
+    log.note_failure(failure)
+    assert told in log.trace.call.error
+    log.trace = None
+    log.note_failure(failure)
 
 
 @pytest.mark.parametrize(("outcome", "reason"), [("length", "length"), ("closed", None), ("timeout", None)])
