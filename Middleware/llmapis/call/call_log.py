@@ -92,8 +92,9 @@ class CallLog:
         settings = handler.settings
         log = cls(settings.endpoint, settings.model, settings.stream)
         if asked.trace is not None:
+            kind = "prefill" if asked.reads_ahead else "model" if handler.generates else "embedding"
             call = CallTrace(
-                "model" if handler.generates else "embedding",
+                kind,
                 settings.endpoint.name,
                 settings.endpoint.type,
                 settings.model,

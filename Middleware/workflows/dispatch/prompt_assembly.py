@@ -108,11 +108,13 @@ def assemble_next_turn(parts: Parts, model: LlmHandler, call: CallArguments, ans
     ahead, by a backend that takes messages.
 
     The system prompt, the window as the next turn will begin it, `answer` (as the user sees it) at its end;
-    no late prompt and no new message. `parts`: of this turn, nothing authored. Source: prompt-reuse.md 6.
+    no new message, no late prompt but room for it. `parts`: of this turn, nothing authored. Source:
+    prompt-reuse.md 6.
     """
     said: Message = {"role": "assistant", "content": answer}
     new: Message = {"role": "user", "content": ""}
-    next_turn = replace(parts, messages=[*parts.messages, said, new], late=NO_LATE_PROMPT)
+    late = replace(parts.late, comes_later=True)
+    next_turn = replace(parts, messages=[*parts.messages, said, new], late=late)
     call, _ = assemble(next_turn, model, call)
     return replace(call, conversation=(call.conversation or [])[:-1])
 
