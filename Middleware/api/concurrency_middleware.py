@@ -17,8 +17,10 @@ from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
-from Middleware.common.errors import ClientRequestError, MiddlewareError, ServerBusy
+from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
+from Middleware.llmapis.failover import any_machine_called
 from Middleware.services.fair_gate import FairGate
+from Middleware.services.shared_state.turns import Ask
 
 _TASK_HEADER = "HTTP_" + TASK_HEADER.upper().replace("-", "_")
 _TASK_MARKS = tuple(tuple(mark.encode() for mark in marks) for marks in TASK_MARKS)
@@ -77,11 +79,7 @@ class ConcurrencyLimitMiddleware:
     def admit(self, life: RequestLife, environ: dict[str, Any]) -> None:
         """Wait for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
         if isinstance(self._semaphore, FairGate):
-            admitted = self._semaphore.acquire(
-                timeout=self._timeout_s,
-                request_id=life.request_id,
-                behind=is_background(environ, self._doors),
-            )
+            admitted = self._wait_in_line(self._semaphore, life.request_id, environ)
         else:
             admitted = self._semaphore.acquire(timeout=self._timeout_s)
         if not admitted:
@@ -89,6 +87,41 @@ class ConcurrencyLimitMiddleware:
         life.at_end(self._semaphore.release)
         if life.trace is not None:
             life.trace.begin()
+
+    def _wait_in_line(self, gate: FairGate, request_id: str, environ: dict[str, Any]) -> bool:
+        """Where models share machines the one that a request will need first counts (prompt-reuse.md 7.1): it
+        is looked for when the request must wait, or when this process has called such a machine.
+        """
+        behind = is_background(environ, self._doors)
+
+        def learn() -> Ask | None:
+            return machine_asked(environ, self._doors, is_task=behind)
+
+        at_once = any_machine_called()
+        return gate.acquire(
+            timeout=self._timeout_s,
+            request_id=request_id,
+            behind=behind,
+            ask=learn() if at_once else None,
+            learn=None if at_once else learn,
+        )
+
+
+def machine_asked(environ: dict[str, Any], doors: Doors, *, is_task: bool) -> Ask | None:
+    """The model of a machine that a request will need first; None: not known. The body stays there to be
+    read.
+
+    Raises NotFound for a model name that is not there; what else is wrong is the application's to say.
+    """
+    view = doors.view_of(environ.get("PATH_INFO", ""))
+    if view is None or not issubclass(view, Generation):
+        return None
+    try:
+        return view().machine_asked(json_body(peek_body(environ)), is_task=is_task)
+    except NotFound:
+        raise
+    except ClientRequestError:
+        return None
 
 
 def run_within_life(

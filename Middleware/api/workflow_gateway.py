@@ -25,6 +25,7 @@ from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_discussion_id
 from Middleware.config.users import UserSettings, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
+from Middleware.services.shared_state.turns import Ask
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.utilities.tool_traffic import collapse_repeats, without_machinery
 
@@ -94,6 +95,21 @@ def capabilities_of(snapshot: ConfigSnapshot, user: UserSettings, workflow: str 
     from Middleware.workflows.checks.user_walk import capabilities
 
     return capabilities(snapshot, user, workflow)
+
+
+def machine_asked_first(
+    snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None, *, is_task: bool = False
+) -> Ask | None:
+    """The model of a machine that a request will need first; None: it needs none, or only its run can tell.
+
+    Never raises for what files say. Source: prompt-reuse.md 7.1.
+    """
+    from Middleware.workflows.checks.first_model import first_endpoint
+
+    endpoint = first_endpoint(snapshot, user, workflow, is_task=is_task)
+    if endpoint is None or not endpoint.machine:
+        return None
+    return Ask(endpoint.machine, endpoint.model_on_machine)
 
 
 def embeddings_of(request: RequestContext, user: UserSettings, texts: list[str]) -> list[list[float]]:

@@ -92,8 +92,8 @@ class UsageSum:
             self._closed = True
 
     def numbers(self) -> dict[str, int] | None:
-        """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order, and `cached_tokens` if that is known
-        of all calls; None: no model has answered."""
+        """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order, and `cached_tokens` if that is
+        known of all calls; None: no model has answered."""
         with self._guard:
             if not self._calls:
                 return None

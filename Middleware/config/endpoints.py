@@ -96,6 +96,10 @@ state_file(
 
 # --------------------------------------------------------------------------
 
+PROMPT_CACHE_BREAKPOINT = "prompt_cache_breakpoint"
+CACHE_CONTROL = "cache_control"
+PROMPT_CACHE_MARKS = (CACHE_CONTROL, PROMPT_CACHE_BREAKPOINT)
+"""The fields of content blocks that paid services read as marks. Source: prompt-reuse.md 5."""
 STRUCTURED_OUTPUT_STYLES = ("openaiJsonSchema", "raw", "anthropicJsonSchema")
 THINKING_KEYS = {
     "mode": one_of("bool", "effort", "boolOrEffort", "unsupported")("Kind of value.", type="string").lenient,
@@ -134,6 +138,13 @@ API_TYPE_KEYS = {
     "supportsChatTemplateKwargs": FLAG("`chat_template_kwargs` of presetSamplers may be sent."),
     "thinking": object_of(THINKING_KEYS)("How this backend is told to think."),
     "structuredOutput": object_of(STRUCTURED_OUTPUT_KEYS).lenient("How this backend is given a JSON Schema."),
+    "promptCacheMark": one_of(*PROMPT_CACHE_MARKS)(
+        "Field of a content block that marks how much of a prompt is held, for endpoints with "
+        "`promptCaching`; absent: `cache_control` for Claude, else none."
+    ).lenient,
+    "promptCacheKeyPropertyName": TEXT(
+        "Payload key that gets a key of the chat, for endpoints with `promptCacheKey`; empty: none."
+    ),
 }
 
 state_file("apitype", "API type", "ApiTypes/<name>.json: what a kind of backend speaks.", API_TYPE_KEYS)
@@ -363,6 +374,15 @@ class EndpointConfig:
         absent=None,
     )
 
+    prompt_caching: str = _of_file(
+        one_of("off", "5m", "1h"),
+        "Paid services: mark how much of a prompt they hold for the next call, for 5 minutes or 1 hour.",
+        default="off",
+    )
+    prompt_cache_key: bool = _of_file(
+        SWITCH, "Paid services: send a key of the chat, so that its requests meet the same server."
+    )
+
     def __post_init__(self) -> None:
         for name, one in _HELD.items():
             value = self.raw.get(name)
@@ -393,6 +413,19 @@ class EndpointConfig:
     def preset_type(self) -> str:
         """The folder below `Presets/`."""
         return str(self.api_type.get("presetType") or "")
+
+    @property
+    def cache_mark(self) -> str:
+        """The field that marks how much of a prompt is held; empty: the API type names none."""
+        return str(API_TYPE_KEYS["promptCacheMark"].value_in(self.api_type, "promptCacheMark"))
+
+    @property
+    def cache_key_name(self) -> str:
+        """The payload key that gets a key of the chat; empty: none is sent."""
+        named = API_TYPE_KEYS["promptCacheKeyPropertyName"]
+        return (
+            str(named.value_in(self.api_type, "promptCacheKeyPropertyName")) if self.prompt_cache_key else ""
+        )
 
     @property
     def api_key(self) -> str:

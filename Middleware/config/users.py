@@ -104,6 +104,7 @@ STEADY_WINDOW = Key(
         "maximum": MOST_SLACK,
         "pattern": f"^{BY_COMPACTOR}$",
         "x-allowed": STEADY_WINDOW_ALLOWED,
+        "examples": [True, False, BY_COMPACTOR],
     },
     read=read_steady_window,
 )

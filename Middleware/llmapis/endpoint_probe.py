@@ -83,7 +83,7 @@ def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
         service = LlmApiService(name, None, FEW_TOKENS, stream=True, user=user, snapshot=snapshot)
         handler = service.handler_for(True)
     handler = _impatient(handler)
-    sent = handler._payload(_greeting(handler))
+    sent = handler.whole_payload(_greeting(handler))
     seen = Probe(
         endpoint,
         handler._get_api_endpoint_url(),

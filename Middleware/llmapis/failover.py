@@ -137,6 +137,11 @@ def machine_gate(endpoint: EndpointConfig) -> FairGate | None:
     return gate
 
 
+def any_machine_called() -> bool:
+    """Whether this process has put a call to an endpoint that names a machine."""
+    return _machine.cache_info().currsize > 0
+
+
 @cache
 def _machine(name: str) -> FairGate:
     """One for good, whatever its limit is: its models must not meet in two gates."""
@@ -234,7 +239,7 @@ class _Chain:
         if route is None:
             return take_slots(endpoint, self._call.request_id)
         own = self._own_arguments()
-        payload = self._handler(stream, None)._payload(own)
+        payload = self._handler(stream, None).whole_payload(own)
         prompt = digest_payload(payload, own.system_prompt)
         self._arguments = replace(own, built=BuiltPayload(payload, prompt))
 

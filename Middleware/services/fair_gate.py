@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
@@ -88,11 +88,13 @@ class FairGate:
         request_id: str = "",
         behind: bool = False,
         ask: Ask | None = None,
+        learn: Callable[[], Ask | None] | None = None,
     ) -> bool:
         """Take a slot; False when none came free within `timeout` seconds (None: wait for ever).
 
-        `ask`: the model of a machine that it is for; None: not known. Raises ServerBusy when the queue is
-        full, RequestCancelled when `request_id` is cancelled while it waits.
+        `ask`: the model of a machine that it is for; None: not known. `learn`: finds it out when there is no
+        slot at once. Raises ServerBusy when the queue is full, RequestCancelled when `request_id` is
+        cancelled while it waits, and what `learn` raises.
         """
         waiter = _Waiter(behind)
         with self._lock:
@@ -105,7 +107,27 @@ class FairGate:
                 self._leave(ticket)
                 return False
             self._check_room(ticket, behind)
+        if learn is not None:
+            self._learn(ticket, learn)
         return self._wait(ticket, waiter, timeout, request_id)
+
+    def _learn(self, ticket: str, learn: Callable[[], Ask | None]) -> None:
+        """Find out what a waiter asks for. It keeps its place; when that fails it leaves."""
+        try:
+            ask = learn()
+        except BaseException:
+            with self._lock:
+                left = self._leave(ticket)
+            if not left:  # its turn has come meanwhile
+                self.release()
+            raise
+        if ask is None:
+            return
+        with self._lock:
+            waiter = self._waiters.get(ticket)
+            if waiter is not None:
+                self._asks[ticket] = ask
+                self._tell(Places() if waiter.behind else Places(wait=[ticket]))
 
     def take_spare(self, ask: Ask | None = None) -> bool:
         """Take a slot for work that can be left out: never waits, and gets none while anybody waits here, in

@@ -69,7 +69,8 @@ class CallTrace:
     after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
     texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt; `compared`, `shared_chars`,
     `leaves`, `expected_chars`: it beside the best of the last prompts that the same server was sent, as
-    `held_prompts.Comparison`; numbers alone, so private runs have them too.
+    `held_prompts.Comparison`; numbers alone, so private runs have them too. `machine`: the word of its
+    endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say.
     """
 
     kind: str
@@ -103,6 +104,8 @@ class CallTrace:
     compared: bool = False
     leaves: PromptPlace | None = None
     expected_chars: int = 0
+    machine: str = ""
+    load_s: float | None = None
 
     def note_prompt(self, chars: int, seen: Comparison) -> None:
         """How long its prompt is, and how much of it was sent before to the same server."""

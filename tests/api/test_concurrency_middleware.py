@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import threading
 from io import BytesIO
+from typing import ClassVar
 
 import pytest
+from flask.views import MethodView
 
-from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background
+from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background, machine_asked
 from Middleware.api.handlers import impl  # noqa: F401
 from Middleware.api.handlers.front_ends import all_doors
 from Middleware.api.requests.request_life import LIFE, RequestLife
+from Middleware.api.wsgi.doors import Doors, Generation, routes_to
+from Middleware.common.errors import ClientRequestError, NotFound
+from Middleware.protocols.base import PLAIN
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate
-from tests.patience import PATIENCE_S
+from Middleware.services.shared_state.turns import Ask
+from tests.patience import PATIENCE_S, wait_until
 
 CHAT = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v1/chat/completions"}
 
@@ -191,3 +197,84 @@ def test_a_title_waits_for_the_chat(answer):
     thread.join(PATIENCE_S)
     assert [path for path, _ in served] == ["/api/chat", "/v1/chat/completions"]
     assert served[1][1] == int(title["CONTENT_LENGTH"])
+
+
+class Asks(MethodView, Generation):
+    """Says which model of the machine a body will need."""
+
+    methods: ClassVar = ["POST"]
+
+    def machine_asked(self, body, *, is_task):
+        if body["model"] == "nobody":
+            raise NotFound("there is no such model", param="model")
+        if body["model"] == "":
+            raise ClientRequestError("no model")
+        return Ask("desk", body["model"])
+
+
+class TestModelsOfAMachine:
+    """Who waits is looked at for the model that it will need first (prompt-reuse.md 7.1)."""
+
+    DOORS = Doors([(PLAIN, routes_to(Asks, "/ask"))])
+
+    def request(self, body):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return {
+            "REQUEST_METHOD": "POST",
+            "PATH_INFO": "/ask",
+            "CONTENT_LENGTH": str(len(data)),
+            "wsgi.input": BytesIO(data),
+        }
+
+    @pytest.mark.parametrize(
+        ("body", "asked"),
+        [
+            ({"model": "a"}, Ask("desk", "a")),
+            ({"model": ""}, None),
+            (b"no JSON", None),
+            (b"[]", None),
+        ],
+        ids=["known", "no-model", "no-json", "no-object"],
+    )
+    def test_what_a_body_says(self, body, asked):
+        """The body stays there to be read; what is wrong with it is said when it has its turn."""
+        environ = self.request(body)
+        assert machine_asked(environ, self.DOORS, is_task=False) == asked
+        assert environ["wsgi.input"].read() == (
+            body if isinstance(body, bytes) else json.dumps(body).encode()
+        )
+
+    def test_another_route_says_nothing(self):
+        assert machine_asked({**self.request({}), "PATH_INFO": "/other"}, self.DOORS, is_task=False) is None
+
+    def test_a_name_that_is_not_there_is_refused_at_once(self, answer):
+        """Not after its wait; the queue is empty."""
+        gate = FairGate(1)
+        gate.acquire()
+        middleware = ConcurrencyLimitMiddleware(app, gate, PATIENCE_S, self.DOORS)
+        [body] = middleware({**self.request({"model": "nobody"}), LIFE: RequestLife("R")}, answer.start)
+        assert answer.status.startswith("404 ") and b"there is no such model" in body
+        assert gate.waiting == 0 and gate.held_slots == 1
+
+    def test_the_model_that_was_asked_last_goes_first(self, answer):
+        """Among those that wait; who found a slot was not looked at."""
+        gate, served = FairGate(1), []
+        gate.acquire()
+
+        def run(environ, start_response):
+            served.append(json.loads(environ["wsgi.input"].read())["model"])
+            return app(environ, start_response)
+
+        middleware = ConcurrencyLimitMiddleware(run, gate, PATIENCE_S, self.DOORS)
+        threads = []
+        for count, model in enumerate("abab", 1):
+            environ = self.request({"model": model})
+            threads.append(
+                threading.Thread(target=lambda e=environ: middleware(e, Answer().start).close(), daemon=True)
+            )
+            threads[-1].start()
+            wait_until(lambda count=count: gate.waiting == count == len(gate._asks))
+        gate.release()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert "".join(served) == "aabb"

@@ -45,6 +45,16 @@ class TestEndpoints:
         server.post("/v1/chat/completions", asking("Hello"))
         page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
 
+    def test_a_card_says_how_much_of_the_prompts_its_server_held(self, start, looking):
+        """Over the last hour; nothing before anything is known."""
+        server = start()
+        page = looking.open(server, "#/endpoints")
+        page.get_by_text("not called yet").wait_for()
+        assert page.locator(".endpoint", has_text="held").count() == 0
+        for _ in range(2):
+            server.post("/v1/chat/completions", asking("Hello"))
+        page.get_by_text("100\u202f% held, over the last hour").wait_for()
+
     def test_a_card_that_was_not_called_is_as_wide_as_the_others_and_not_alarming(self, start, looking):
         users = {
             "mira": {

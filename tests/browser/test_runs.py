@@ -227,6 +227,28 @@ class TestTabs:
         page.get_by_role("button", name="Messages").click()
         assert page.locator(".msg.user pre").last.inner_text() == "What is \U0001f9e1 <b>this</b>?"
 
+    def test_sent_says_what_the_server_held_and_where_the_prompt_left_the_one_before(self, start, looking):
+        """Beside the list, which says it too where that is wanted, also after a reload."""
+        speaks = {**NODE, "systemPrompt": "You are kind. Think of {chat_user_prompt_last_one} now. Be brief."}
+        server = start({"mira": {"workflows": {"Chat": [speaks]}}})
+        for word in ("rivers", "lakes"):
+            server.post("/v1/chat/completions", asking(word))
+        page = looking.open(server)
+        rows(page, 2)
+        assert "held" not in page.locator(".row").first.inner_text()
+        page.get_by_role("button", name="held").click()
+        until(page, lambda: "0\u202f% held" in page.locator(".row").first.inner_text())
+        page.reload()
+        until(page, lambda: "0\u202f% held" in page.locator(".row").first.inner_text())
+        page.locator(".row").first.click()
+        page.get_by_role("tab", name="Sent").click()
+        head = page.locator(".reuse")
+        head.get_by_text("in the system prompt, at {chat_user_prompt_last_one}.").wait_for()
+        assert re.search(r"\d+ tokens: about 0 held, \d+ new", head.inner_text())
+        assert head.locator("ins").inner_text() == "lakes"
+        assert head.locator("del").inner_text() == "rivers"
+        assert head.locator(".leftat").inner_text() == "You are kind. Think of rivers lakes now. Be brief."
+
     def test_came_names_each_rule_beside_what_it_took(self, start, looking, backend):
         backend.on("Hello", Reply([RAW[:20], RAW[20:40], RAW[40:]]))
         server = start({"mira": ENDPOINT_THAT_THINKS})

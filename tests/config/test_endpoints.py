@@ -78,6 +78,7 @@ class TestEndpoint:
             "injected_texts": InjectedTexts(),
             "backend_supports_tool_turns": True,
             "claude_prefill": True,
+            "prompt_caching": "off",
             "backend_stream": "asRequested",
         }
 

@@ -50,6 +50,16 @@ test("a nested run of more than twelve rows is folded until somebody opens it", 
   assert.equal(rowsOf(nodes, new Set([0])).length, 16);
 });
 
+test("the time in which a backend loaded the model has a bar of its own", () => {
+  const loading = call({ begun_s: 1, sent_s: 2, first_s: 12, ended_s: 14, load_s: 8 });
+  const bars = [{ kind: "first", from: 1, to: 2 }, { kind: "load", from: 2, to: 10 }, { kind: "first", from: 10, to: 12 }, { kind: "say", from: 12, to: 14 }];
+  assert.deepEqual(callBars(loading, 20), bars);
+  assert.deepEqual(barsOf(node(1, { ended_s: 14, calls: [loading] }), { shape: [], first_s: null }, 20), bars);
+  assert.deepEqual(barsOf(node(1, { ended_s: 14, answers: true, calls: [loading] }), { shape: [], first_s: 12 }, 20), bars);
+  assert.deepEqual(callBars({ ...loading, load_s: 0.1 }, 20).map(({ kind }) => kind), ["first", "say"]);
+  assert.deepEqual(callBars({ ...loading, load_s: 60 }, 20).map(({ kind, to }) => [kind, to]), [["first", 2], ["load", 12], ["say", 14]]);
+});
+
 test("bars of the answering node: until the first token, thinking, writing (16.3)", () => {
   const answers = node(3, { answers: true, begun_s: 3.3, ended_s: 6.3, calls: [call({ begun_s: 3.3, first_s: 3.8 })] });
   const run = { shape: [["queue", 0.2], ["other", 3.1], ["first", 0.5], ["think", 0.6], ["say", 1.9]], first_s: 4.4 };

@@ -13,8 +13,10 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import threading
 import time
 from contextlib import closing, suppress
+from itertools import groupby
 
 import psutil
 import pytest
@@ -40,6 +42,8 @@ USERS = {
     "ann": {},
     "narrow": {"endpoints": {"Model": {"maxConcurrentRequests": 1}}},
     "locked": {"workflows": {"Chat": LOCKED}},
+    "small": {"endpoints": {"Model": {"machine": "desk", "modelNameToSendToAPI": "small"}}},
+    "big": {"endpoints": {"Model": {"machine": "desk", "modelNameToSendToAPI": "big"}}},
 }
 
 
@@ -323,6 +327,40 @@ def test_a_gate_holds_over_both(cluster, kind, backend, arguments, user):
     eventually(lambda: both.waiting() == 1)
     assert backend.calls(second) == []
     hang_up(holder)
+    assert answered(waiter)[0] == 200 and len(backend.calls(second)) == 1
+
+
+@pytest.mark.parametrize("arguments", [OPEN, GATED], ids=["calls", "requests"])
+def test_models_of_one_machine_go_in_rows_over_both(cluster, kind, backend, arguments):
+    """Two names, two models, eight requests in turn: never two models at once, at most three loads."""
+    both, go = cluster(kind, arguments), threading.Event()
+    mark = f"desk-{kind}-{len(arguments)}-{arguments[1]}"
+    backend.on(mark, Reply(["x"], after=go))
+    asked = []
+    for number in range(8):
+        user = ("small", "big")[number % 2]
+        asked.append(ask(both.connect(number // 2 % 2), mark, user=user))
+        backend.wait_for_call(mark)
+        eventually(lambda number=number: len(backend.calls(mark)) + both.waiting() == number + 1)
+    assert {call.body["model"] for call in backend.calls(mark)} == {"small"}
+    go.set()
+    assert [answered(connection)[0] for connection in asked] == [200] * 8
+    rows = ["".join(row) for _, row in groupby(call.body["model"][0] for call in backend.calls(mark))]
+    assert len(rows) <= 3 and max(map(len, rows)) <= 4
+    assert "".join(sorted("".join(rows))) == "bbbbssss"
+
+
+def test_a_killed_process_keeps_no_model_on_the_machine(cluster, kind, backend):
+    """Who waits for another model is served within the lease."""
+    both = cluster(kind, OPEN, "killed desk")
+    first, second = f"desk killed {kind}", f"desk survivor {kind}"
+    backend.on(first, Reply(["x"], hangs=True))
+    ask(both.connect(0), first, user="small")
+    backend.wait_for_call(first)
+    waiter = ask(both.connect(1), second, user="big")
+    eventually(lambda: both.waiting() == 1)
+    assert backend.calls(second) == []
+    both.kill(0)
     assert answered(waiter)[0] == 200 and len(backend.calls(second)) == 1
 
 

@@ -319,3 +319,45 @@ class TestModelsOfAMachine:
         assert not gate.acquire(blocking=False, ask=Ask("desk", "a"))
         gate.release()
         assert not gate.busy
+
+    def test_what_it_asks_for_may_be_found_out_while_it_waits(self, cancellation):
+        """Nobody looks when there is a slot; who waits keeps its place, and what is not known is served in
+        order of arrival.
+        """
+        gate, served = FairGate(1, cancellation=cancellation), []
+
+        def wait(name, ask):
+            gate.acquire(timeout=PATIENCE_S, learn=lambda: ask)
+            served.append(name)
+            gate.release()
+
+        gate.acquire(learn=lambda: pytest.fail("there is a slot"))
+        a, b = Ask("desk", "a"), Ask("desk", "b")
+        threads, known = [], 0
+        for count, (name, ask) in enumerate((("b1", b), ("?1", None), ("a1", a), ("b2", b)), 1):
+            threads.append(threading.Thread(target=wait, args=(name, ask)))
+            threads[-1].start()
+            known += ask is not None
+            waiting(gate, count)
+            wait_until(lambda known=known: len(gate._asks) == known)
+        gate.release()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert served == ["b1", "?1", "b2", "a1"]
+
+    def test_one_that_cannot_be_found_out_leaves(self, cancellation):
+        """Also when its turn came meanwhile."""
+        gate = FairGate(1, cancellation=cancellation)
+
+        def fail():
+            raise LookupError("no such model")
+
+        def fail_late():
+            gate.release()
+            fail()
+
+        gate.acquire()
+        for failing in (fail, fail_late):
+            with pytest.raises(LookupError):
+                gate.acquire(learn=failing)
+        assert not gate.busy

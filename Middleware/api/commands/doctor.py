@@ -6,17 +6,21 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterable, Iterator
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, check_config_folder
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
+from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.machines import machine_limit
+from Middleware.config.paths import MACHINES_FILE
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.validation import ERROR
 from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probe
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users, checked_tree, short_of_tokens
-from Middleware.workflows.checks.endpoint_check import with_backups
+from Middleware.workflows.checks.endpoint_check import models_of_machines, with_backups
 from Middleware.workflows.checks.user_walk import UserWalk
 
 
@@ -61,7 +65,45 @@ class Doctor(Command):
             f"{count_of(len(errors), 'error')} in files"
             + (f"; {count_of(len(short), 'token limit')} too low for a model that thinks" if short else "")
         )
+        for advice in machine_advice(snapshot, user, names):
+            print(advice)
         return 0 if well == names and not errors and not short else 1
+
+
+def machine_advice(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> Iterator[str]:
+    """A line for each machine of these endpoints with two models, when whole requests wait for each other
+    one by one: who waits for a model holds up everybody else. Source: prompt-reuse.md 7.1.
+    """
+    facts = launch_facts()
+    if facts.concurrency != 1 or facts.concurrency_level != "request":
+        return
+    models = models_of_machines(snapshot)
+    for machine in sorted(set(_machines(snapshot, user, names))):
+        if len(models.get(machine, ())) > 1:
+            limit = (
+                ""
+                if _has_limit(snapshot, machine)
+                else (f' and put {{"{machine}": {{"maxConcurrentRequests": 1}}}} into {MACHINES_FILE}')
+            )
+            yield (
+                f"machine {machine}: {len(models[machine])} models share it, and --concurrency is 1, so a "
+                f"request for one model holds up all others: start the server with --concurrency 4{limit}"
+            )
+
+
+def _machines(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        try:
+            yield load_endpoint(snapshot, user, name).machine
+        except ConfigError:
+            continue
+
+
+def _has_limit(snapshot: ConfigSnapshot, machine: str) -> bool:
+    try:
+        return machine_limit(snapshot, machine) is not None
+    except ConfigError:
+        return False
 
 
 def _looked_at(

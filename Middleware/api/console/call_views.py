@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from Middleware.api.console.config_masks import Mask, mask_of
+from Middleware.api.console.left_places import left_json, left_place
 from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.cleaning import ResponseCleaner
@@ -258,6 +259,16 @@ def cleaning(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     return {**made, "steps": [{**step, "text": mask(step["text"])} for step in made["steps"]]}
 
 
+def left(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
+    """GET `runs/<id>/nodes/<i>/calls/<k>/left`: where the prompt left the one before, in words; `{"place":
+    null}` where it left none or no text is kept."""
+    ask.words()
+    run, node = node_of(ask, run_id, i)
+    _, call = call_of(ask, run_id, i, k)
+    place = left_place(ask.hub.recorder.runs(), run, node, call, ask.hub.secrets)
+    return {"place": place and left_json(place)}
+
+
 def call_curl(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
     """GET `runs/<id>/nodes/<i>/calls/<k>/curl?shell=` (8.6)."""
     shell = _shell(ask)
@@ -354,5 +365,6 @@ ROUTES = (
     ApiRoute("GET", "runs/<run_id>/curl", "look", request_curl),
     ApiRoute("GET", "runs/<run_id>/nodes/<int:i>/explain", "look", explain),
     ApiRoute("GET", "runs/<run_id>/nodes/<int:i>/calls/<int:k>/cleaning", "look", cleaning),
+    ApiRoute("GET", "runs/<run_id>/nodes/<int:i>/calls/<int:k>/left", "look", left),
     ApiRoute("GET", "runs/<run_id>/nodes/<int:i>/calls/<int:k>/curl", "look", call_curl),
 )

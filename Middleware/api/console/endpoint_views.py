@@ -114,6 +114,7 @@ def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObje
         "last_error": _last_error(ask, health, endpoint, wrong),
         "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": ask.hub.hour.medians(one.user.name, one.name),
+        "held": ask.hub.hour.held_share(one.user.name, one.name),
         "used_by": one.users,
         "probe": ask.hub.probes.last((one.user.name, one.name)),
     }

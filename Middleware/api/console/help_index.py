@@ -175,8 +175,8 @@ def _kind_of(value: object) -> str:
 
 
 def _words(shape: Mapping[str, Any]) -> list[Any]:
-    """The values of an enum."""
-    return [word for word in shape.get("enum", ()) if word is not None]
+    """The values of an enum, else those that are worth offering."""
+    return [word for word in shape.get("enum") or shape.get("examples", ()) if word is not None]
 
 
 def _default(shape: Mapping[str, Any], words: list[Any]) -> Any:

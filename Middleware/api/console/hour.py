@@ -15,7 +15,9 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+from Middleware.api.console.prompt_reuse import prompt_tokens
 from Middleware.api.console.run_texts import all_nodes_usage, count_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import mask_secrets
@@ -27,6 +29,8 @@ SLOTS = 360
 MOST_VALUES = 64
 """First texts of one slot."""
 MOST_CALLS = 100
+MOST_MODELS = 2_000
+"""Calls of which it is known which model they used, over all endpoints."""
 MOST_ENDPOINTS = 500
 FEWEST_TOKENS = 5
 SHORTEST_S = 0.2
@@ -58,6 +62,15 @@ class _Slot:
         self.running, self.waiting, self.memory_mb = running, waiting, memory_mb
 
 
+class _Prompts:
+    """Tokens of the prompts of one endpoint in one slot, and those of them that its server had."""
+
+    __slots__ = ("held", "slot", "tokens")
+
+    def __init__(self, slot: int) -> None:
+        self.slot, self.tokens, self.held = slot, 0, 0
+
+
 class Hour:
     """Counts what it observes. `clock`: Unix seconds. `memory_mb`: of this process, None: nobody knows."""
 
@@ -74,6 +87,9 @@ class Hour:
         self._last = 0
         self._running = self._waiting = 0
         self._calls: dict[tuple[str, str], deque[Call]] = {}
+        self._models: deque[tuple[float, str, str]] = deque(maxlen=MOST_MODELS)
+        """(Unix seconds, where it is, model) of calls to models."""
+        self._prompts: dict[tuple[str, str], deque[_Prompts]] = {}
         self._acts: dict[str, Callable[[_Slot, RunTrace], None]] = {
             "arrived": self._count_arrival,
             "begun": self._count_start,
@@ -113,6 +129,21 @@ class Hour:
         """`{"first_s", "rate"}` of those calls, None: nothing is known."""
         calls = self.calls(user, endpoint)
         return {"first_s": _median(call.first_s for call in calls), "rate": _median(c.rate for c in calls)}
+
+    def model_before(self, place: str, unix: float) -> str:
+        """The model of the last call to this place (`place_of_model`) that began before; "": not known."""
+        with self._lock:
+            known = [one for one in self._models if one[1] == place and one[0] < unix]
+        return max(known)[2] if known else ""
+
+    def held_share(self, user: str, endpoint: str) -> float | None:
+        """How much of their prompts its server had been sent before, over the last hour, from 0 to 1. None:
+        of none it is known."""
+        oldest = int(self._clock()) // STEP_S - SLOTS
+        with self._lock:
+            recent = [one for one in self._prompts.get((user, endpoint), ()) if one.slot > oldest]
+        tokens = sum(one.tokens for one in recent)
+        return round(sum(one.held for one in recent) / tokens, 3) if tokens else None
 
     def _slot(self) -> _Slot:
         """That of now. What passed without news was as the last news left it. The lock is held."""
@@ -157,13 +188,30 @@ class Hour:
                 noted = _call_record(run, call)
                 with self._lock:
                     self._calls_of(run.user, call.endpoint).append(noted)
+                    if call.kind == "model":
+                        self._models.append((noted.unix, place_of_model(call), model_name(call)))
+                    self._note_prompt(run.user, call)
+
+    def _note_prompt(self, user: str, call: CallTrace) -> None:
+        """The lock is held."""
+        size = prompt_tokens(call)
+        if size is None or size.held is None or call.error:
+            return
+        known = self._prompts.setdefault((user, call.endpoint), deque(maxlen=SLOTS))
+        now = int(self._clock()) // STEP_S
+        if not known or known[-1].slot != now:
+            known.append(_Prompts(now))
+        known[-1].tokens += size.tokens
+        known[-1].held += size.held
 
     def _calls_of(self, user: str, endpoint: str) -> deque[Call]:
         """The lock is held."""
         known = self._calls.get((user, endpoint))
         if known is None:
             if len(self._calls) >= MOST_ENDPOINTS:
-                del self._calls[next(iter(self._calls))]
+                oldest = next(iter(self._calls))
+                del self._calls[oldest]
+                self._prompts.pop(oldest, None)
             known = self._calls[user, endpoint] = deque(maxlen=MOST_CALLS)
         return known
 
@@ -177,6 +225,16 @@ def _call_record(run: RunTrace, call: CallTrace) -> Call:
         return Call(unix, first_s, rate_of(call), True)
     text = "" if run.private else mask_secrets(call.error, *call.secrets, *run.secrets)[:_ERROR_CHARS]
     return Call(unix, first_s, None, False, call.outcome, text)
+
+
+def place_of_model(call: CallTrace) -> str:
+    """Where one model takes the place of another: the machine of the endpoint, else host and port."""
+    return f"machine {call.machine}" if call.machine else urlsplit(call.url).netloc
+
+
+def model_name(call: CallTrace) -> str:
+    """What its endpoint asks for; the endpoint itself where that names no model."""
+    return call.model or call.endpoint
 
 
 def rate_of(call: CallTrace) -> float | None:

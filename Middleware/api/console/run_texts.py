@@ -317,6 +317,22 @@ def thoughts_of(holder: NodeTrace | CallTrace) -> list[Text]:
     return [_text(thought) for thought in list(holder.thoughts)]
 
 
+_SWAP_BANNER = re.compile(r"\s*━+\s+llama-swap loading model:.*?\nDone! \((\d+(?:\.\d+)?)s\)", re.S)
+"""What llama-swap streams as a thought while it loads (its option `sendLoadingState`)."""
+_BANNER_CHARS = 16_384
+
+
+def load_seconds(call: CallTrace) -> float | None:
+    """How long the backend loaded the model, as it said in its numbers or in its first thought; None: it did
+    not.
+    """
+    if call.load_s is not None:
+        return call.load_s
+    thoughts = "".join(one.head if isinstance(one, Cut) else one for one in thoughts_of(call))
+    found = _SWAP_BANNER.match(thoughts[:_BANNER_CHARS])
+    return float(found[1]) if found else None
+
+
 _OF_NODE: Mapping[str, Callable[[Any], Text | None]] = {"fields": fields_text, "output": output_text}
 _OF_CALL: Mapping[str, Callable[[Any], Text | None]] = {
     "body": body_text,

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from Middleware.api.console.prompt_reuse import prompt_json, run_share
 from Middleware.api.console.run_texts import (
     AnswerTimes,
     Secrets,
@@ -19,6 +21,7 @@ from Middleware.api.console.run_texts import (
     body_text,
     cleaned_text,
     fields_text,
+    load_seconds,
     not_run,
     output_text,
     raw_text,
@@ -27,7 +30,7 @@ from Middleware.api.console.run_texts import (
     tokens_of,
     workflow_of,
 )
-from Middleware.api.console.stood_out import Around, all_that_stood_out, around_of, stood_out
+from Middleware.api.console.stood_out import Around, all_that_stood_out, around_of, no_place, stood_out
 from Middleware.api.console.view_contract import Hub
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
@@ -91,6 +94,7 @@ def summary(
         "rate": rate(run, now, tokens),
         "finish": run.finish_reason,
         "error": _masked_or_none(run.error, secrets),
+        "held": run_share(run),
         "stood_out": stood_out,
     }
 
@@ -206,6 +210,8 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "outcome": call.outcome or None,
         "finish_reason": call.finish_reason,
         "usage": None if call.usage is None else dict(call.usage),
+        "prompt": prompt_json(call),
+        "load_s": _rounded(load_seconds(call)),
         "prompt_s": None if call.prompt_s is None else round(call.prompt_s, 3),
         "backup_of": call.backup_of or None,
         "error": _masked_or_none(call.error, secrets),
@@ -215,6 +221,10 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "thoughts": _thoughts(name, call, secrets),
         "has_cleaning": call.cleaning is not None,
     }
+
+
+def _rounded(span: float | None) -> float | None:
+    return None if span is None else round(span, 3)
 
 
 def _callee(run: RunTrace, call: CallTrace) -> str | None:
@@ -278,7 +288,7 @@ class Look:
         counts: dict[str, int] = self.hub.recorder.counts
         count = counts.get(run.id)
         if count is None:
-            count = len(all_that_stood_out(run, self.now, self._surroundings))
+            count = len(all_that_stood_out(run, self.now, replace(self._surroundings, place=no_place)))
             if run.ended:
                 self.hub.recorder.note_count(run.id, count)
         return count

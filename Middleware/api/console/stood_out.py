@@ -14,9 +14,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from Middleware.api.console.call_views import LAST_OF_THOUGHTS, cleaning_steps
-from Middleware.api.console.hour import Call, rate_of
+from Middleware.api.console.hour import Call, model_name, place_of_model, rate_of
+from Middleware.api.console.left_places import left_place
+from Middleware.api.console.prompt_reuse import place_words, prompt_tokens
 from Middleware.api.console.recorder import Cut
-from Middleware.api.console.run_texts import AnswerTimes, count_of
+from Middleware.api.console.run_texts import AnswerTimes, count_of, load_seconds
 from Middleware.api.console.view_contract import Hub
 from Middleware.api.requests.request_life import outdated_first
 from Middleware.common.errors import ConfigError
@@ -69,7 +71,12 @@ BEFORE_S = 0.5
 BEFORE_SHARE = 0.3
 FIRST_RUN = "After a start, the first run loads the engine."
 SLOW_FIRST_S = 3.0
+LONG_PROMPT_TOKENS = 2000
+AGAIN_SHARE = 0.5
 THINKING_S = 1.0
+LOADED_S = 1.0
+LATE_FACTOR = 3
+EARLIER_FIRSTS = 5
 SLOW_SHARE = 0.5
 EARLIER_CALLS = 20
 WARNINGS = 3
@@ -94,18 +101,30 @@ def no_names(user: str, node: NodeTrace) -> Iterable[tuple[str, str]]:
     return ()
 
 
+def no_model(place: str, unix: float) -> str:
+    return ""
+
+
+def no_place(run: RunTrace, node: NodeTrace, call: CallTrace) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Around:
     """What is known besides the run.
 
     `slots`: how many requests may run at once, 0 = any number. `calls(user, endpoint)`: earlier calls of an
     endpoint. `unfilled(user, node)`: the names in a node's fields that
-    look like variables and are none, each with why (`is not known yet`).
+    look like variables and are none, each with why (`is not known yet`). `place(run, node, call)`: the
+    placeholder at which a prompt left the one before, as far as it is known; it costs more than all else.
+    `model_before(place, unix)`: the model that was used there before, "" if none is known.
     """
 
     slots: int = 0
     calls: Callable[[str, str], Sequence[Call]] = no_calls
     unfilled: Callable[[str, NodeTrace], Iterable[tuple[str, str]]] = no_names
+    place: Callable[[RunTrace, NodeTrace, CallTrace], str] = no_place
+    model_before: Callable[[str, float], str] = no_model
 
 
 class Seen:
@@ -366,6 +385,45 @@ def _prompt_tokens(call: CallTrace) -> str:
     return f"about {rounded_count(round(estimated * whole))} tokens"
 
 
+def read_again_sentences(seen: Seen) -> Iterator[Sentence]:
+    """A long prompt that shares less than half of what it could with the best one before. What a backend
+    counted as held was not read."""
+    for node, call in seen.calls:
+        size = prompt_tokens(call)
+        if size is None or size.tokens <= LONG_PROMPT_TOKENS or call.leaves is None:
+            continue
+        held = size.held or 0
+        expected = size.tokens * call.expected_chars / (call.prompt_chars or 1)
+        if call.shared_chars < AGAIN_SHARE * call.expected_chars and held < AGAIN_SHARE * expected:
+            is_about = size.is_about or size.held_is_about
+            read = f"about {rounded_count(size.tokens - held)}" if is_about else number(size.tokens - held)
+            placeholder = seen.around.place(seen.run, node, call) if seen.run.ended else ""
+            where = place_words(call.leaves) + (f", at {placeholder}" if placeholder else "")
+            text = f"{call.endpoint} read {read} tokens again: its prompt left the one before {where}."
+            yield Sentence("note", text, node)
+
+
+def loaded_model_sentences(seen: Seen) -> Iterator[Sentence]:
+    """The model changed and the first word came late, where no backend says that it loaded one."""
+    run = seen.run
+    for node, call in seen.calls:
+        took = call.first - call.sent if call.kind == "model" and call.sent and call.first else 0.0
+        if took < LOADED_S or load_seconds(call) is not None:
+            continue
+        began = round(run.wall + call.begun - run.arrived, 3)
+        earlier = [other for other in seen.around.calls(run.user, call.endpoint) if other.unix < began]
+        firsts = [other.first_s for other in earlier if other.first_s is not None]
+        if len(firsts) < EARLIER_FIRSTS or took < LATE_FACTOR * (usual := statistics.median(firsts)):
+            continue
+        before = seen.around.model_before(place_of_model(call), began)
+        if before not in ("", model_name(call)):
+            text = (
+                f"{call.endpoint} took {seconds(took)} to its first word; {seconds(usual)} is usual. "
+                f"{before} was used there before it, so the model probably had to be loaded."
+            )
+            yield Sentence("note", text, node)
+
+
 def thinking(seen: Seen) -> Iterator[Sentence]:
     """Before an answer; of one that is all thoughts `empty` has told."""
     run = seen.run
@@ -445,6 +503,8 @@ RULES: Mapping[str, Rule] = {
     "slot": slot,
     "before": wait_sentences,
     "slow_first": slow_first,
+    "loaded": loaded_model_sentences,
+    "read_again": read_again_sentences,
     "thinking": thinking,
     "slow_tokens": slow_tokens,
     "dropped": dropped_text_sentences,
@@ -469,7 +529,13 @@ _EARLY = "is not known here"
 def around_of(hub: Hub) -> Around:
     """What the server knows now. Configs are read when they are asked for."""
     calls = hub.hour.calls if hub.hour is not None else no_calls
-    return Around(slots=hub.gate()["limit"], calls=calls, unfilled=Unfilled(hub))
+
+    def place(run: RunTrace, node: NodeTrace, call: CallTrace) -> str:
+        found = left_place(hub.recorder.runs(), run, node, call)
+        return found.placeholder if found is not None else ""
+
+    model_before = hub.hour.model_before if hub.hour is not None else no_model
+    return Around(hub.gate()["limit"], calls, Unfilled(hub), place, model_before)
 
 
 class Unfilled:

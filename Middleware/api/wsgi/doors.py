@@ -19,6 +19,7 @@ from flask.views import MethodView
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply, is_under
 from Middleware.services.answers import compact_json
+from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,13 @@ class Generation:
 
     def task_messages(self, body: JsonObject) -> Any:
         """The messages in which a background task of Open WebUI can be recognised (16.2); None: in none."""
+        return None
+
+    def machine_asked(self, body: JsonObject, *, is_task: bool) -> Ask | None:
+        """The model of a machine that the answer will need first, for a request that waits; None: not known.
+
+        Raises NotFound, ClientRequestError for a model name that is not there.
+        """
         return None
 
 

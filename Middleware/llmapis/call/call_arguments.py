@@ -12,6 +12,7 @@ from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
 from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.call.sent_prompt import BuiltPayload
+from Middleware.llmapis.dialects.prompt_caching import LateText, system_text
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
 from Middleware.utilities.prompt_extraction_utils import sent_cost
@@ -28,11 +29,11 @@ class CallArguments:
     `reads_ahead`: nobody waits for the answer: the prompt is to be held by the server.
     `llm_takes_images`: images go along only then. `late_text`: exactly the text that was added to the newest
     user message (`late_place` `after`: at its end, `before`: at its start; the joint is part of it), or the
-    content of a message of its own (`alone`); empty: there is no late prompt. `rebuild(call, service)`: the
-    same call in the shape of a backup endpoint; None: as it is. `chat`: what its conversation is known by,
-    the discussion id or the user's first message; "": the first one that is sent. `built`: the payload, where
-    it was needed before the handler is called; the handler's own. Nothing else in it is ever changed: each
-    handler gets what `of_endpoint` gives.
+    content of a message of its own (`alone`); empty: there is no late prompt. `discussion_id`: None: the chat
+    has none. `rebuild(call, service)`: the same call in the shape of a backup endpoint; None: as it is.
+    `chat`: what its conversation is known by, the discussion id or the user's first message; "": the first
+    one that is sent. `built`: the payload, where it was needed before the handler is called; the handler's
+    own. Nothing else in it is ever changed: each handler gets what `of_endpoint` gives.
     """
 
     conversation: Messages | None = None
@@ -50,11 +51,24 @@ class CallArguments:
     llm_takes_images: bool = False
     late_text: str = ""
     late_place: str = ""
+    discussion_id: str | None = None
     chat: str = field(default="", repr=False)
     built: BuiltPayload | None = field(default=None, repr=False, compare=False)
     rebuild: Callable[[CallArguments, Any], CallArguments] | None = field(
         default=None, repr=False, compare=False
     )
+
+    @property
+    def late(self) -> LateText | None:
+        """The late text in the conversation; None: there is none."""
+        return LateText.of(self.conversation or [], self.late_text, self.late_place)
+
+    @property
+    def steady_name(self) -> str:
+        """What stays the same in all calls of a chat: the discussion id, else the system prompt."""
+        if self.discussion_id or self.conversation is None:
+            return self.discussion_id or self.system_prompt or ""
+        return system_text(self.conversation, self.late)
 
     def of_request(self, request_id: str | None) -> CallArguments:
         """The call as one of this request, unless it says whose it is."""
@@ -111,9 +125,10 @@ class StreamState:
     reader's.
 
     `ended`: the end mark of this dialect was seen (`done: true`, `message_stop`); `[DONE]` is seen by the
-    reader."""
+    reader. `load_s`: how long the backend loaded the model, where it says so."""
 
     model: str | None = None
+    load_s: float | None = None
     ended: bool = False
     saw_tool_calls: bool = False
     usage: JsonObject = field(default_factory=dict)
@@ -175,11 +190,13 @@ class HandlerFace(Protocol):
 
     def _get_api_endpoint_url(self) -> str: ...
 
-    def _payload(self, call: CallArguments) -> JsonObject: ...
+    def whole_payload(self, call: CallArguments) -> JsonObject: ...
 
     def _map_event(self, event: str, data: JsonObject, state: StreamState) -> Chunk | None: ...
 
     def _is_answer(self, data: JsonObject) -> bool: ...
+
+    def load_seconds(self, data: JsonObject) -> float | None: ...
 
     def _amend_payload(self, payload: JsonObject, refused: str) -> JsonObject | None: ...
 

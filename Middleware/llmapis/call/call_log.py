@@ -82,6 +82,7 @@ class CallLog:
     pieces: int = 0
     outcome: str = ""
     usage: dict[str, Any] | None = None
+    load_s: float | None = None
     truncated: bool = False
     opens: bool = True
     trace: TracedCall | None = None
@@ -99,6 +100,7 @@ class CallLog:
                 settings.endpoint.type,
                 settings.model,
                 secrets=settings.secrets,
+                machine=settings.endpoint.machine,
                 backup_of=asked.backup_of,
                 begun=log.started,
             )
@@ -157,5 +159,6 @@ class CallLog:
             return
         call = self.trace.call
         call.tries, call.usage, call.truncated = self.tries, self.usage, self.truncated
+        call.load_s = self.load_s
         call.finish_reason = outcome if outcome in FINISH_REASONS else None
         self.trace.end(outcome, now)

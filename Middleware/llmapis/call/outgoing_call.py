@@ -114,7 +114,7 @@ class OutgoingCall:
         self.handle.check()
         if payload is None:
             built = self._call.built
-            payload = self._handler._payload(self._call) if built is None else built.payload
+            payload = self._handler.whole_payload(self._call) if built is None else built.payload
         request = current_request()
         if request is not None:
             request.setup_done()
@@ -164,13 +164,14 @@ class OutgoingCall:
         )
         body = None if reader.readable else _object_of(data)
         if body is not None:
+            self.log.load_s = self._handler.load_seconds(body)
             return self._read_body(body)
         if not streams and answer.content_type != "text/html":
             _feed_reader(reader, bytes(data), batches)
         if not reader.readable:
             raise self._no_object(answer, data)
         batches.append(reader.finish())
-        self.log.truncated = reader.truncated
+        self.log.truncated, self.log.load_s = reader.truncated, reader.state.load_s
         return join_batches(self._handler.settings.endpoint.name, batches)
 
     def _feed_and_note(self, reader: StreamReader, piece: bytes, batches: list[Batch]) -> bool:
@@ -460,6 +461,7 @@ class OpenStream(Iterator[Batch]):
             self._call.handle.abort()
         self._answer.close(drain_s=drain_s if reader.ended else 0.0)
         log.usage, log.truncated = reader.state.usage or None, reader.truncated
+        log.load_s = reader.state.load_s
         if reader.failure is not None:
             log.note_failure(reader.failure)
         self._call.end_stream(reader.finish_reason or outcome)

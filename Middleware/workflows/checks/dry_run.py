@@ -245,7 +245,7 @@ class _DryContext(NodeContext):
 def _sent_request(service: LlmApiService, asked: CallArguments, streams: bool) -> Sent:
     """The request that the node's backend would get."""
     handler = service.handler_for(streams or service.endpoint.backend_stream == "always")
-    body = handler._payload(asked.of_endpoint(service, is_backup=False))
+    body = handler.whole_payload(asked.of_endpoint(service, is_backup=False))
     headers = {
         name: MASK if _is_secret(name, service.endpoint) else value
         for name, value in handler.request_headers().items()

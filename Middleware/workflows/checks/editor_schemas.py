@@ -66,7 +66,7 @@ _FIRST = ("$schema", "title", "description", "type", "enum", "default", "propert
 """The keywords that a reader looks for first, in this order; the others stand behind them."""
 _NAMED = ("properties", "patternProperties", "$defs")
 """Keywords whose value is no schema but names of schemas."""
-_VALUES = ("default", "const", "enum", "enumDescriptions", "required", "type")
+_VALUES = ("default", "const", "enum", "enumDescriptions", "examples", "required", "type")
 """Keywords whose value holds no schema."""
 
 _OWN, _COMMON = "1", "2"

@@ -22,6 +22,7 @@ from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, WARNING, Finding
 from Middleware.llmapis.dialects.model_lists import ends_in_openai_route
+from Middleware.llmapis.dialects.prompt_caching import CacheMark
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import BACKENDS
 
@@ -52,7 +53,7 @@ def machine_findings(snapshot: ConfigSnapshot) -> Iterator[Finding]:
         machines = machine_names(snapshot)
     except ConfigError:
         return
-    named = set(_named_machines(snapshot)) if machines else set()
+    named = set(models_of_machines(snapshot)) if machines else set()
     for machine in machines:
         if machine not in named:
             near = validation.nearest(machine, sorted(named))
@@ -62,15 +63,21 @@ def machine_findings(snapshot: ConfigSnapshot) -> Iterator[Finding]:
             yield Finding(paths.MACHINES_FILE, pointer, WARNING, message)
 
 
-def _named_machines(snapshot: ConfigSnapshot) -> Iterator[str]:
-    for below in ["", *_folders(snapshot, "")]:
-        for name in snapshot.files(f"Endpoints/{below}"):
+def models_of_machines(snapshot: ConfigSnapshot) -> dict[str, set[str]]:
+    """Machine -> the models (`model_on_machine`) of all endpoints that name it, whoever uses them. Faulty
+    files are left out.
+    """
+    models: dict[str, set[str]] = {}
+    for folder in ["", *_folders(snapshot, "")]:
+        user = UserSettings("", endpoint_configs_sub_directory=folder.rstrip("/"))
+        for name in endpoint_names(snapshot, f"Endpoints/{folder}"):
             try:
-                machine = snapshot.read(f"Endpoints/{below}{name}.json").get("machine")
+                endpoint = load_endpoint(snapshot, user, name)
             except ConfigError:
                 continue
-            if isinstance(machine, str):
-                yield machine.strip()
+            if endpoint.machine:
+                models.setdefault(endpoint.machine, set()).add(endpoint.model_on_machine)
+    return models
 
 
 def _folders(snapshot: ConfigSnapshot, below: str) -> Iterator[str]:
@@ -125,6 +132,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
         )
     findings += _backup_findings(snapshot, user, endpoint)
     findings += _other_face_findings(endpoint)
+    findings += _caching_findings(endpoint)
     return findings
 
 
@@ -158,6 +166,22 @@ def _other_face_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
             'Remove `/v1`, or use an OpenAI type such as "Open-AI-API"'
         )
         yield Finding(endpoint.file, "/endpoint", WARNING, message)
+
+
+def _caching_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
+    """A warning for each setting of a prompt cache that its API type cannot send. Source: prompt-reuse.md
+    5.
+    """
+    known = BACKENDS[endpoint.type].cache_marks if endpoint.type in BACKENDS else ()
+    api_type = endpoint.api_type_name
+    if endpoint.prompt_caching != "off" and CacheMark.of(endpoint, known) is None:
+        why = f'the API type "{api_type}" names no mark that its backend knows; set its `promptCacheMark` to '
+        why = why + " or ".join(known) if known else f'the backend "{endpoint.type}" has no marks'
+        message = f"has no effect, because {why}"
+        yield Finding(endpoint.file, "/promptCaching", WARNING, message)
+    if endpoint.prompt_cache_key and not endpoint.cache_key_name:
+        message = f'has no effect, because the API type "{api_type}" names no `promptCacheKeyPropertyName`'
+        yield Finding(endpoint.file, "/promptCacheKey", WARNING, message)
 
 
 def _backup_findings(

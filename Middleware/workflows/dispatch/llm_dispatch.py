@@ -250,6 +250,7 @@ def _question(
         parallel_tool_calls=taken.get("parallel_tool_calls") if parts.sent_tools else None,
         schema=schema,
         request_id=context.request_id,
+        discussion_id=context.discussion_id,
         trace=context.trace,
         llm_takes_images=call.llm_takes_images,
         chat=context.discussion_id or _first_message(context.messages),

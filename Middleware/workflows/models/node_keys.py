@@ -309,12 +309,13 @@ MODEL_NODES: Keys = {
     ),
     "latePromptPlace": ANY(
         "`after`: at the end of that message. `before`: at its start. `system`: as a system message before "
-        "it. Default: `{default}`.",
+        "it. Default: {default}.",
         default="after",
         must={
             "type": "string",
             "pattern": rf"^({'|'.join(LATE_PLACES)})$|\{{",
             "x-allowed": f"{', '.join(LATE_PLACES)}, or a text with a {{placeholder}}",
+            "examples": list(LATE_PLACES),
         },
         read=_read_late_place,
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from argparse import Namespace
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -288,3 +289,41 @@ def test_the_examples_have_room_for_thoughts(tmp_path):
         for finding in short_of_tokens(snapshot, user, UserWalk(snapshot, user), {"Main"})
     ]
     assert [str(finding) for finding in found] == []
+
+
+class TestMachines:
+    """Two models that cannot be loaded together (prompt-reuse.md 7.1)."""
+
+    ADVICE = (
+        "machine desk: 2 models share it, and --concurrency is 1, so a request for one model holds up all "
+        "others: start the server with --concurrency 4"
+    )
+    LIMIT = ' and put {"desk": {"maxConcurrentRequests": 1}} into Machines.json'
+
+    def advice(self, capsys, **facts):
+        set_launch_facts(replace(launch_facts(), **facts))
+        doctor.Doctor().run(Namespace())
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("machine ")]
+
+    def test_requests_that_wait_one_by_one(self, put, capsys):
+        """The other model may be another user's."""
+        put("Endpoints/Main", {**endpoint(put.url), "machine": "desk"})
+        assert self.advice(capsys) == []
+        put("Endpoints/bob/Main", {**endpoint(put.url), "machine": "desk", "modelNameToSendToAPI": "big"})
+        assert self.advice(capsys) == [self.ADVICE + self.LIMIT]
+
+    def test_what_is_done_is_not_advised(self, put, capsys):
+        put("Endpoints/Main", {**endpoint(put.url), "machine": "desk"})
+        put("Endpoints/Other", {**endpoint(put.url), "machine": "desk", "modelNameToSendToAPI": "big"})
+        put("Machines", {"desk": {"maxConcurrentRequests": 1}})
+        assert self.advice(capsys) == [self.ADVICE]
+        assert self.advice(capsys, concurrency=4) == self.advice(capsys, concurrency=0) == []
+        assert self.advice(capsys, concurrency=1, concurrency_level="endpoint") == []
+
+    def test_machines_of_others_are_theirs(self, put, capsys):
+        for name in ("One", "Two"):
+            put(
+                f"Endpoints/bob/{name}",
+                {**endpoint(put.url), "machine": "attic", "modelNameToSendToAPI": name},
+            )
+        assert self.advice(capsys) == []

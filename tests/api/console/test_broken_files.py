@@ -49,6 +49,7 @@ REQUESTS = {
     "GET runs/<run_id>/curl": [("runs/{run}/curl?shell=sh", None)],
     "GET runs/<run_id>/nodes/<int:i>/explain": [("runs/{run}/nodes/0/explain", None)],
     "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/cleaning": [("runs/{run}/nodes/0/calls/0/cleaning", None)],
+    "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/left": [("runs/{run}/nodes/0/calls/0/left", None)],
     "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/curl": [("runs/{run}/nodes/0/calls/0/curl", None)],
     "GET endpoints": [("endpoints", None)],
     "POST endpoints/<user>/<name>/probe": [("endpoints/mira/Big/probe", {})],
@@ -186,6 +187,7 @@ def test_nothing_is_amiss_with_the_files_as_they_are(house):
         "PUT workflows/<path:path>": 409,
         "GET runs/<run_id>/nodes/<int:i>/explain": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/cleaning": 404,
+        "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/left": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/curl": 404,
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.api.console.call_views import CUT_BODY, NO_RUN, NO_TEXTS, ROUTES
+from Middleware.services.held_prompts import PromptPlace
 from tests.api.console.conftest import a_hub
 from tests.api.console.traced import call_of, node_of, run_of
 
@@ -34,10 +35,27 @@ def get(ask):
         run = run_of(
             node_of(1), node_of(4, "Answer", *calls), **{"keeps_text": True, "asked": b'{"b":2}', **facts}
         )
-        recorder = SimpleNamespace(run={"r1": run}.get, kept=dict, seq=0)
+        recorder = SimpleNamespace(run={"r1": run}.get, runs=lambda: [run], kept=dict, seq=0)
         return ask("GET", path, query=query, hub=a_hub(recorder=recorder, needs_key=needs_key), routes=ROUTES)
 
     return get
+
+
+class TestLeft:
+    @staticmethod
+    def call(clock, at, **facts):
+        body = f'{{"messages":[{{"role":"system","content":"It is {clock} now"}}]}}'
+        return sent(sent=at, body=body.encode(), prompt_chars=15, **facts)
+
+    def test_where_the_prompt_left_the_one_before(self, get):
+        leaves = PromptPlace(1, 0, "system")
+        calls = self.call("12:04", 1.0), self.call("12:05", 2.0, compared=True, leaves=leaves)
+        status, value = get("runs/r1/nodes/1/calls/1/left", *calls)
+        place = value["place"]
+        assert (status, place["differs"], place["was"]) == (200, "12:05 ", "12:04 ")
+
+    def test_of_the_first(self, get):
+        assert get("runs/r1/nodes/1/calls/0/left", self.call("12:04", 1.0)) == (200, {"place": None})
 
 
 class TestCleaning:

@@ -123,6 +123,7 @@ class TestList:
                 "last_error": None,
                 "calls": [],
                 "median": {"first_s": None, "rate": None},
+                "held": None,
                 "used_by": ["Workflows/mira/Main.json"],
                 "probe": None,
             }

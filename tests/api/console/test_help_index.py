@@ -124,6 +124,13 @@ class TestFields:
         [field] = [one for one in INDEX["common"] if one["name"] == name]
         assert field["default"] == default
 
+    def test_what_can_hold_a_placeholder_too_has_its_words(self):
+        """Completion offers them, though other texts are right."""
+        fields = {one["name"]: one for one in INDEX["common"]}
+
+        assert fields["latePromptPlace"]["enum"] == ["after", "before", "system"]
+        assert fields["latePromptPlace"]["default"] == "after"
+
     @pytest.mark.parametrize(
         ("kind", "name", "kinds", "enum"),
         [
@@ -136,6 +143,7 @@ class TestFields:
             ),
             ("endpoint", "stripInlineXmlTags", ["boolean", "object"], None),
             ("routing", "workflow", ["string"], None),
+            ("user", "steadyWindow", ["boolean", "integer", "string"], [True, False, "compactor"]),
         ],
     )
     def test_a_field_of_a_file(self, kind, name, kinds, enum):

@@ -124,6 +124,53 @@ class TestSlots:
         assert last(hour, "requests") == [2]
 
 
+class TestHeldShare:
+    """How much of its prompts an endpoint's server had, over the last hour."""
+
+    @staticmethod
+    def prompt(tokens, held, **facts):
+        return call_of(sent=0.1, usage={"prompt_tokens": tokens, "cached_tokens": held}, **facts)
+
+    def test_of_all_prompts_together(self, hour, clock):
+        note(hour, self.prompt(9000, 9000))
+        clock.now += 600
+        note(hour, self.prompt(1000, 0))
+        assert hour.held_share("mira", "Big") == 0.9
+
+    def test_what_is_older_than_an_hour_is_forgotten(self, hour, clock):
+        note(hour, self.prompt(9000, 9000))
+        clock.now += 3605
+        note(hour, self.prompt(1000, 100))
+        assert hour.held_share("mira", "Big") == 0.1
+
+    def test_by_characters_where_the_backend_says_nothing(self, hour):
+        """As an estimate."""
+        note(hour, call_of(sent=0.1, compared=True, prompt_chars=4000, shared_chars=1000))
+        assert hour.held_share("mira", "Big") == 0.25
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            call_of(sent=0.1, prompt_chars=4000),
+            call_of(sent=0.1, error="gone", compared=True, prompt_chars=4000, shared_chars=1000),
+            call_of(sent=0.1, kind="embedding"),
+        ],
+        ids=["the first", "failed", "no model"],
+    )
+    def test_where_nothing_is_known(self, hour, call):
+        note(hour, call)
+        assert hour.held_share("mira", "Big") is None
+
+    def test_of_a_private_run(self, hour):
+        """Numbers, no text."""
+        note(hour, self.prompt(100, 50), private=True)
+        assert hour.held_share("mira", "Big") == 0.5
+
+    def test_of_each_endpoint(self, hour):
+        note(hour, self.prompt(100, 50), self.prompt(100, 0, endpoint="Small"))
+        assert [hour.held_share("mira", name) for name in ("Big", "Small", "Other")] == [0.5, 0.0, None]
+
+
 class TestCalls:
     def test_a_good_one(self, hour):
         call = call_of(
@@ -179,6 +226,22 @@ class TestCalls:
             note(hour, call_of(sent=0.5, first=first, ended=first + 1, usage={"completion_tokens": 30}))
         assert hour.medians("mira", "Big") == {"first_s": 1.5, "rate": 30.0}
         assert hour.medians("mira", "Small") == {"first_s": None, "rate": None}
+
+    def test_the_model_that_was_used_before(self, hour):
+        """At the same machine, else at the same host and port, whichever endpoint and user asked."""
+        at = {"url": "http://desk:1/v1/chat/completions"}
+        note(hour, call_of(begun=1.0, sent=1.0, **at))
+        note(hour, call_of("Small", begun=2.0, sent=2.0, model="small", **at), user="jo")
+        note(hour, call_of("Unnamed", begun=3.0, sent=3.0, model="", machine="desk", **at))
+        note(hour, call_of("Vectors", begun=2.5, sent=2.5, kind="embedding", **at))
+        start = 1_760_000_000.0
+        assert [hour.model_before("desk:1", start + at_s) for at_s in (0.5, 1.5, 2.6)] == [
+            "",
+            "big-32b",
+            "small",
+        ]
+        assert hour.model_before("machine desk", start + 4.0) == "Unnamed"
+        assert hour.model_before("attic:1", start + 4.0) == ""
 
     @pytest.mark.parametrize(
         "facts",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from Middleware.api.console import left_places
 from Middleware.api.console.hour import Hour
 from Middleware.api.console.recorder import MOST_ENDED, Recorder
 from Middleware.api.console.shapes import Look
 from Middleware.common.request_context import RequestContext
+from Middleware.llmapis.call.sent_prompt import digest_payload
+from Middleware.services.held_prompts import HeldPrompts
 from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
 from tests.api.console.conftest import a_hub
 
@@ -147,6 +152,46 @@ class TestWhatStoodOut:
         before = server.look().summary(run)["stood_out"]
         node.warnings.append("a field that nobody knows")
         assert (before, server.look().summary(run)["stood_out"], server.recorder.counts) == (0, 1, {})
+
+
+class TestReadAgain:
+    @pytest.fixture
+    def run(self, server):
+        """The second of two that said another time in front."""
+        runs, held = [], HeldPrompts()
+        for clock in ("12:04", "12:05"):
+            run = server.arrive(clock)
+            run.begin()
+            run.name(RequestContext(clock, "mira", "ollamaapichat"), front="x", stream=True, asked=b"")
+            text = f"It is now {clock}. " + "The sea is grey. " * 600
+            sent = {
+                "messages": [{"role": "system", "content": text}, *([{"role": "user", "content": "Hi"}] * 3)]
+            }
+            prompt = digest_payload(sent)
+            call = CallTrace("model", "Big", "x", "m", sent=len(runs) + 1.0, body=json.dumps(sent).encode())
+            call.note_prompt(prompt.chars, held.record("h", "m", prompt))
+            node = NodeTrace(
+                "w", 1, "Standard", fields={"systemPrompt": "It is now {clock}. {card}"}, calls=[call]
+            )
+            run.node(node)
+            run.keeps_text = True
+            run.end("done")
+            runs.append(run)
+        return runs[1]
+
+    def test_the_placeholder_is_named(self, server, run):
+        """From the texts that both runs left."""
+        [told] = server.look().run_json(run)["stood_out"]
+        assert told["text"].endswith("its prompt left the one before in the system prompt, at {clock}.")
+
+    def test_the_list_does_not_look_into_texts(self, server, run, monkeypatch):
+        """It only counts."""
+        monkeypatch.setattr(left_places, "kept_parts", lambda call: pytest.fail("a text was read"))
+        assert server.look().summary(run)["stood_out"] == 1
+
+    def test_how_much_the_servers_held(self, server, run):
+        """Of all its prompts."""
+        assert server.look().summary(run)["held"] == 0.0
 
 
 class TestSecrets:

@@ -32,6 +32,7 @@ SUMMARY = [
     "rate",
     "finish",
     "error",
+    "held",
     "stood_out",
 ]
 RUN = ["model", "api_type", "cancelled_by", "usage", "all_nodes", "asked", "texts", "stood_out", "nodes"]
@@ -78,6 +79,8 @@ CALL = [
     "outcome",
     "finish_reason",
     "usage",
+    "prompt",
+    "load_s",
     "prompt_s",
     "backup_of",
     "error",
@@ -275,6 +278,19 @@ class TestSummary:
         assert summary(run, 0.0)["error"] == "no *** and no ***"
 
 
+class TestHeld:
+    def test_of_all_calls_of_a_run(self):
+        """The list has the share, each call its numbers."""
+        known = call_of(usage={"prompt_tokens": 100, "cached_tokens": 75})
+        run = run_of(answer(known, call_of(prompt_chars=400)), private=True)
+        told = run_json(run, 0.0)
+        assert (summary(run, 0.0)["held"], told["held"]) == (0.75, 0.75)
+        assert [call["prompt"]["held"] for call in told["nodes"][0]["calls"]] == [75, None]
+
+    def test_where_nothing_is_known(self):
+        assert summary(run_of(answer(call_of())), 0.0)["held"] is None
+
+
 class TestWhole:
     def test_its_keys(self):
         """In their order, at every level."""
@@ -300,6 +316,30 @@ class TestWhole:
             "n0.c0.cleaned",
         ]
         assert shown["thoughts"][0]["ref"] == "n0.c0.thoughts.0" and shown["has_cleaning"]
+
+    @pytest.mark.parametrize(
+        ("facts", "seconds"),
+        [
+            ({"load_s": 8.12345}, 8.123),
+            (
+                {
+                    "thoughts": [
+                        "━━━━━\nllama-swap loading model: big\nBoo",
+                        ".\n\nDone! (19.83s)\n━━━━━\n \nHm.",
+                    ]
+                },
+                19.83,
+            ),
+            ({"thoughts": ["━━━━━\nllama-swap loading model: big\nBoo.\n"]}, None),
+            ({"thoughts": ["I am done! (5s)"]}, None),
+            ({}, None),
+        ],
+        ids=["its-numbers", "llama-swap", "cut-off", "a-thought", "nothing"],
+    )
+    def test_how_long_the_model_was_loaded(self, facts, seconds):
+        """llama-swap says it as a thought, which is kept where texts are."""
+        told = run_json(run_of(answer(call_of(**facts))), 0.0)
+        assert told["nodes"][0]["calls"][0]["load_s"] == seconds
 
     def test_what_is_not_there_is_null(self):
         node = run_json(run_of(node_of(1, "", call_of())), 0.0)["nodes"][0]

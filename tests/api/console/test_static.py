@@ -45,7 +45,7 @@ def test_foreign_code_is_small() -> None:
 
 FIRST_PICTURE = [
     "index.html", "console.css", "marks.svg", "vendor/preact.js", "app.js", "address.js", "asked.js", "bar.js",
-    "commands.js", "key.js", "keys.js", "parts.js", "place.js", "run_list.js", "runs.js", "runs_asked.js", "server.js",
+    "columns.js", "commands.js", "key.js", "keys.js", "parts.js", "place.js", "run_list.js", "runs.js", "runs_asked.js", "server.js",
     "theme.js", "tick.js", "words.js",
 ]  # fmt: skip
 """What a browser loads to show the list of runs."""
@@ -58,7 +58,7 @@ OURS = sorted(STATIC.glob("*.js"))
 
 class TestSizes:
     def test_our_script_and_style_are_small(self) -> None:
-        assert gzipped_code([*OURS, STATIC / "console.css"]) < 72_000
+        assert gzipped_code([*OURS, STATIC / "console.css"]) < 74_000
 
     def test_the_page_is_small_in_all(self) -> None:
         ours = gzipped_code([*OURS, STATIC / "console.css", STATIC / "index.html"])

@@ -7,9 +7,19 @@ import pytest
 from Middleware.api.console.hour import Call
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.stood_out import MOST, RULES, Around, stood_out
+from Middleware.services.held_prompts import PromptPlace
 from tests.api.console.traced import FILE, call_of, node_of, run_of
 
 THINK = {"removeThinking": True, "thinkTagNames": ["think"]}
+
+AGAIN = {
+    "compared": True,
+    "prompt_chars": 50_400,
+    "shared_chars": 2_048,
+    "expected_chars": 49_000,
+    "leaves": PromptPlace(1, 2_048, "system"),
+}
+"""A long prompt that its server read again."""
 
 
 def told(run, now=200.0, **around):
@@ -292,6 +302,55 @@ class TestTimes:
         run = good(answered(call, ended=13.0), first_text=12.1, answered=13.0, ended=13.0)
         assert told(run) == [f"Big took 12 s to its first word{of}."]
 
+    @pytest.mark.parametrize(
+        ("facts", "read"),
+        [
+            ({}, "about 12,100"),
+            ({"usage": {"prompt_tokens": 12_400}}, "about 11,900"),
+            ({"usage": {"prompt_tokens": 12_400, "cached_tokens": 500}}, "11,900"),
+        ],
+        ids=["characters", "the backend's prompt", "the backend's numbers"],
+    )
+    def test_read_again(self, facts, read):
+        """Shared is under half of what the best one before had but for its last two messages."""
+        run = good(node_of(1, "Draft", call_of(**AGAIN, **facts)), answered(call_of()))
+        assert stood_out(run, 200.0) == [
+            {
+                "rule": "read_again",
+                "level": "note",
+                "text": f"Big read {read} tokens again: its prompt left the one before in the system prompt.",
+                "i": 0,
+            }
+        ]
+
+    def test_read_again_names_the_placeholder(self):
+        """Of a run that has ended: it is looked up in texts."""
+        run = good(answered(call_of(**AGAIN)))
+        [sentence] = told(run, place=lambda run, node, call: "{current_time_24h}")
+        assert sentence.endswith("left the one before in the system prompt, at {current_time_24h}.")
+
+    @pytest.mark.parametrize(
+        "facts",
+        [
+            {"compared": False, "leaves": None, "shared_chars": 0, "expected_chars": 0},
+            {"shared_chars": 24_500},
+            {"expected_chars": 4_000},
+            {"usage": {"prompt_tokens": 2000}},
+            {"usage": {"prompt_tokens": 12_400, "cached_tokens": 11_000}},
+            {"kind": "embedding"},
+        ],
+        ids=[
+            "the first",
+            "half is shared",
+            "little could be shared",
+            "a short prompt",
+            "the backend held it all the same",
+            "no model",
+        ],
+    )
+    def test_not_read_again(self, facts):
+        assert told(good(answered(call_of(**{**AGAIN, **facts})))) == []
+
     def test_thinking(self):
         """Its thoughts stood in the way, whether they came in the text or beside it."""
         node = answered(call_of(sent=0.1, first=0.4, thought=0.4), thoughts=["a" * 4000, "b" * 120])
@@ -319,6 +378,44 @@ class TestTimes:
 
     def test_a_late_first_word_without_thoughts_is_no_thinking(self):
         assert told(good(answered(call_of(sent=0.1, first=0.4)), first_text=6.5)) == []
+
+    LATE = Call(1_759_999_000.0, 0.5, None, True)
+
+    @pytest.mark.parametrize(
+        ("facts", "earlier", "before", "is_told"),
+        [
+            ({}, 5, "small", True),
+            ({"first": 1.6}, 5, "small", False),
+            ({}, 5, "big-32b", False),
+            ({}, 5, "", False),
+            ({}, 4, "small", False),
+            ({"load_s": 1.2}, 5, "small", False),
+            ({"kind": "embedding"}, 5, "small", False),
+        ],
+        ids=["late", "not-so-late", "same-model", "nobody-knows", "too-few", "the-backend-says", "embedding"],
+    )
+    def test_loaded(self, facts, earlier, before, is_told):
+        """Another model was used there before, and the first word took three times the usual time."""
+        call = call_of(
+            **{"begun": 0.0, "sent": 0.2, "first": 1.8, "url": "http://desk:1/v1", "ended": 2.0, **facts}
+        )
+        asked = []
+
+        def model_before(place, unix):
+            asked.append((place, unix))
+            return before
+
+        told_now = told(
+            good(answered(call_of(), ended=6.0), node_of(5, "After", call)),
+            calls=lambda user, endpoint: [self.LATE] * earlier,
+            model_before=model_before,
+        )
+        sentence = (
+            "Big took 1.6 s to its first word; 0.5 s is usual. small was used there before it, so the model "
+            "probably had to be loaded."
+        )
+        assert told_now == [sentence] * is_told
+        assert set(asked) <= {("desk:1", 1_760_000_000.0)}
 
     def test_slow_tokens(self):
         """Against the earlier calls of the same endpoint of the same user."""
@@ -372,8 +469,8 @@ class TestWhatWasLeftOut:
 class TestTogether:
     def test_the_order_is_that_of_the_table(self):
         assert " ".join(RULES) == (
-            "outdated failed cancelled empty cut broken backup tries went_on locked slot before slow_first thinking "
-            "slow_tokens dropped unfilled warned task"
+            "outdated failed cancelled empty cut broken backup tries went_on locked slot before slow_first "
+            "loaded read_again thinking slow_tokens dropped unfilled warned task"
         )
 
     def test_at_most_eight(self):

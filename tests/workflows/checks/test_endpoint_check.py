@@ -43,6 +43,64 @@ class TestOllamaAddresses:
         assert "warning" in line and "Ollama types need it without `/v1`" in line
 
 
+class TestPromptCaching:
+    def lines(self, checked, api_type, **endpoint):
+        checked.put("ApiTypes/Paid.json", {"presetType": "T", **api_type})
+        checked.change("Endpoints/lan/small-model.json", apiTypeConfigFileName="Paid", **endpoint)
+        return checked.lines()
+
+    @pytest.mark.parametrize(
+        "api_type",
+        [
+            {"type": "claudeMessages"},
+            {"type": "claudeMessages", "promptCacheMark": "cache_control"},
+            {"type": "openAIChatCompletion", "promptCacheMark": "prompt_cache_breakpoint"},
+            {"type": "openAIChatCompletion", "promptCacheMark": "cache_control"},
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("caching", ["off", "5m", "1h"])
+    def test_marks_that_can_be_set(self, checked, api_type, caching):
+        assert self.lines(checked, api_type, promptCaching=caching) == []
+
+    @pytest.mark.parametrize(
+        ("api_type", "advice"),
+        [
+            (
+                {"type": "openAIChatCompletion"},
+                "set its `promptCacheMark` to cache_control or prompt_cache_breakpoint",
+            ),
+            (
+                {"type": "claudeMessages", "promptCacheMark": "prompt_cache_breakpoint"},
+                "set its `promptCacheMark` to cache_control",
+            ),
+            (
+                {"type": "ollamaApiChat", "promptCacheMark": "cache_control"},
+                'the backend "ollamaApiChat" has no marks',
+            ),
+            ({"type": "koboldCppGenerate"}, 'the backend "koboldCppGenerate" has no marks'),
+        ],
+        ids=str,
+    )
+    def test_marks_that_cannot(self, checked, api_type, advice):
+        """A setting without an effect is reported."""
+        (line,) = self.lines(checked, api_type, promptCaching="5m")
+        assert "warning: promptCaching: has no effect" in line and line.endswith(advice)
+
+    def test_a_time_that_there_is_not(self, checked):
+        """Is an error, with what is allowed."""
+        (line,) = self.lines(checked, {"type": "claudeMessages"}, promptCaching="2h")
+        assert "error" in line and "5m" in line and "1h" in line
+
+    def test_a_key_that_the_api_type_has_no_name_for(self, checked):
+        (line,) = self.lines(checked, {"type": "openAIChatCompletion"}, promptCacheKey=True)
+        assert "warning" in line and "names no `promptCacheKeyPropertyName`" in line
+
+    def test_a_key_with_a_name(self, checked):
+        named = {"type": "openAIChatCompletion", "promptCacheKeyPropertyName": "prompt_cache_key"}
+        assert self.lines(checked, named, promptCacheKey=True) == []
+
+
 def test_a_wrong_address_is_shown_as_it_is_written(checked):
     """With the slashes at its end that are no part of it otherwise."""
     checked.change("Endpoints/lan/small-model.json", endpoint="http://")

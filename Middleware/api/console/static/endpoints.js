@@ -7,12 +7,12 @@ import { Empty, Facts, Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
 import { isActive } from "./run_list.js";
 import { ask, runs, state } from "./server.js";
-import { clock, counted, number, seconds } from "./words.js";
+import { clock, counted, number, seconds, shareWords } from "./words.js";
 
 /** @typedef {{ user: string, name: string, file: string, type: string, backend: string, url: string, model: string, embeddings: boolean,
  *   gate: { limit: number, running: number, waiting: number } | null, state: "well" | "failing" | "quiet", since: number | null,
  *   last_error: { at: number, kind: string, text: string, advice: string } | null, calls: [number, number | null, number | null, boolean][],
- *   median: { first_s: number | null, rate: number | null }, used_by: string[], probe: any }} Endpoint */
+ *   median: { first_s: number | null, rate: number | null }, held: number | null, used_by: string[], probe: any }} Endpoint */
 
 /** So many of the newest calls are told. */
 const MOST_CALLS = 100;
@@ -58,6 +58,7 @@ function Card({ one, again }) {
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
     ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} waiting`],
+    ["prompts", one.held !== null && `${shareWords(one.held)}, over the last hour`, "how much of its prompts the server had been sent before"],
   ];
   return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}>
     <div class="ehead">

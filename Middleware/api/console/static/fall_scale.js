@@ -17,6 +17,8 @@ import { seconds } from "./words.js";
 const MOST_TICKS = 7;
 const MOST_ROWS = 12;
 const HUES = 8;
+/** Less than this is what a backend needs to see that the model is loaded. */
+const LOAD_S = 0.25;
 
 /** Places of the marks: the smallest step of 1, 2 or 5 x 10^n that gives at most 7. @param {number} from @param {number} to */
 export function ticks(from, to) {
@@ -94,26 +96,41 @@ export function barsOf(node, run, now) {
   const to = ended_s ?? now;
   const asked = calls.filter(({ kind }) => kind === "model");
   if (after || !asked.length) return bars([[after ? "after" : "other", from, to]]);
-  if (answers) return answering(from, to, asked.at(-1)?.first_s ?? null, run);
-  return asking(from, to, asked.find(({ first_s }) => first_s !== null)?.first_s ?? null);
+  if (answers) return answering(from, to, asked.at(-1), run);
+  return asking(from, to, asked.find(({ first_s }) => first_s !== null));
 }
 
-/** @param {number} from @param {number} to @param {number | null} first what the backend sent first @param {Run} run @returns {Bar[]} */
-function answering(from, to, first, run) {
+/** @param {number} from @param {number} to @param {Call | undefined} call whose text is the answer @param {Run} run @returns {Bar[]} */
+function answering(from, to, call, run) {
+  const first = call?.first_s ?? null;
   const text = run.first_s ?? to;
   const thinks = first !== null && run.shape.some(([part]) => part === "think");
   const start = thinks ? Math.min(first, text) : text;
-  return bars([["first", from, start], ["think", start, text], ["say", text, to]]);
+  return bars([...waiting(from, start, call), ["think", start, text], ["say", text, to]]);
 }
 
-/** @param {number} from @param {number} to @param {number | null} first @returns {Bar[]} */
-const asking = (from, to, first) => bars([["first", from, first ?? to], ["say", first ?? to, to]]);
+/** @param {number} from @param {number} to @param {Call | undefined} call the first that got a word @returns {Bar[]} */
+function asking(from, to, call) {
+  const first = call?.first_s ?? to;
+  return bars([...waiting(from, first, call), ["say", first, to]]);
+}
+
+/** The time until the first token, and in it that in which the backend loaded the model.
+ * @param {number} from @param {number} to @param {Call | undefined} call @returns {[Part, number, number][]} */
+function waiting(from, to, call) {
+  const load = call?.load_s ?? 0;
+  if (load < LOAD_S) return [["first", from, to]];
+  const begin = Math.min(Math.max(call?.sent_s ?? from, from), to);
+  const end = Math.min(begin + load, to);
+  return [["first", from, begin], ["load", begin, end], ["first", end, to]];
+}
 
 /** @param {Call} call @param {number} now @returns {Bar[]} */
-export function callBars({ kind, begun_s: from, first_s, ended_s }, now) {
+export function callBars(call, now) {
+  const { kind, begun_s: from, ended_s } = call;
   if (from === null) return [];
   const to = ended_s ?? now;
-  return kind === "model" ? asking(from, to, first_s) : bars([["other", from, to]]);
+  return kind === "model" ? asking(from, to, call) : bars([["other", from, to]]);
 }
 
 /** Those that have a length; a node that took no time keeps its last. @param {[Part, number, number][]} parts @returns {Bar[]} */

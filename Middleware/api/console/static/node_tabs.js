@@ -21,7 +21,7 @@ export function NodeTabs({ run, node, k, tab, choose }) {
   const where = listed(`node ${node.number}`, name, call && `call ${call.k + 1} of ${node.calls.length}`);
   const shown = TABS.some((one) => one.name === tab) ? tab : firstTab(node, call);
   return html`<${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose} right=${where}>
-    ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} call=${call} none=${none} />`}
+    ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
     ${shown === "came" && html`<${Came} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
     ${shown === "output" && html`<${Box} title=${`agent${node.number}Output`} right=${node.output && counted(node.output.chars, "character")}><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div><//>`}
     ${shown === "fields" && html`<p><a href=${placeOf(run, node)}>${node.workflow}, node ${node.number}</a></p><div class="msg"><${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`}

@@ -18,6 +18,8 @@ import { counted, listed, moment, number, seconds, stateWords, unbroken } from "
 /** @typedef {import("./types.js").Run} Run */
 
 const AGAIN_MS = 1000;
+/** The page of the docs that says more of what stood out. */
+const PAGES = /** @type {Record<string, string>} */ ({ read_again: "prompt-reuse" });
 
 /** @param {{id: string, place: import("./types.js").Place, back: string}} props */
 export function RunView({ id, place, back }) {
@@ -135,5 +137,5 @@ function StoodOut({ run }) {
   if (!run.stood_out.length) return null;
   const names = run.nodes.flatMap(({ title, group, endpoint, calls }) => [title, group ?? "", endpoint ?? "", ...calls.map((call) => call.endpoint ?? "")]);
   const bad = run.stood_out.some(({ level }) => level === "bad");
-  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text), names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${run.nodes[i ?? -1] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}</li>`)}</ul></section>`;
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text), names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${run.nodes[i ?? -1] && html` <button type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}${PAGES[rule] && html` <a href=${addressOf("help", [PAGES[rule]])}>what helps</a>`}</li>`)}</ul></section>`;
 }

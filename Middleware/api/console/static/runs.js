@@ -3,10 +3,11 @@
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { addressOf } from "./address.js";
 import { useCode } from "./asked.js";
+import { heldShown, turnHeld } from "./columns.js";
 import { listKeys, useKeys } from "./keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "./parts.js";
 import { go, turn } from "./place.js";
-import { counted, clock, moment, number, seconds } from "./words.js";
+import { counted, clock, moment, number, seconds, shareWords } from "./words.js";
 import { ACTIVE, grown, held, isActive, ordered, scaleOf } from "./run_list.js";
 import { useRuns } from "./runs_asked.js";
 import { state } from "./server.js";
@@ -69,6 +70,7 @@ function Filter({ filter }) {
     <input type="search" placeholder="Find ( / )" aria-label="Find text, id or workflow" value=${text} onInput=${type} />
     <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${[...users].map((user) => html`<option value=${user}>${user}</option>`)}</select>
     <select aria-label="State" value=${filter.state} onChange=${choose("state")}>${STATES.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
+    <button type="button" aria-pressed=${heldShown.value} title="Show how much of each run's prompts the model servers still held" onClick=${turnHeld}>held</button>
     ${filter.workflow && html`<button type="button" title="all workflows" onClick=${() => turn({ workflow: null })}>${filter.workflow} ×</button>`}
   </form>`;
 }
@@ -134,7 +136,7 @@ function Row({ run: told, open, scale, filter }) {
     <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>
     <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(run.took_s)}</b></span>
     <span class="bar"><${Shape} shape=${run.shape} scale=${scale} /></span>
-    <span class="facts">${facts}</span></a></li>`;
+    <span class="facts">${facts}${heldShown.value && told.held !== null && html`<span>${shareWords(told.held)}</span>`}</span></a></li>`;
 }
 
 /** New runs, told politely to those who hear the page. @param {{count: number}} props */

@@ -2,19 +2,25 @@
 // The tab "Sent": the body of a call as it left the process.
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { Facts, Missing } from "./parts.js";
+import { Reuse } from "./reuse.js";
 import { parsed, sentIn } from "./sent_parts.js";
 import { Box, JsonTree, Switches, Whole, useText } from "./texts.js";
 import { counted, size } from "./words.js";
 
 /** @typedef {import("./types.js").Call} Call @typedef {import("./types.js").Run} Run */
 
-/** @param {{run: Run, call: Call | null, none: string}} props */
-export function Sent({ run, call, none }) {
-  const { data: text, error, again } = useText(run.id, call?.body ?? null);
+/** @param {{run: Run, node: import("./types.js").Node, call: Call | null, none: string}} props */
+export function Sent({ run, node, call, none }) {
+  if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
+  return html`<${Reuse} run=${run} node=${node} call=${call} /><${Body} run=${run} call=${call} none=${none} />`;
+}
+
+/** @param {{run: Run, call: Call, none: string}} props */
+function Body({ run, call, none }) {
+  const { data: text, error, again } = useText(run.id, call.body);
   const [view, setView] = useState("");
   const whole = text && !text.left_out ? text.head : "";
   const sent = useMemo(() => (whole ? sentIn(whole) : null), [whole]);
-  if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
   if (!call.body) return html`<p class="dim">${none}</p>`;
   if (!text) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
   const shown = view || (sent ? "parts" : "body");

@@ -6,12 +6,12 @@
 /** @typedef {{version: string, mode: string, rights: string[], pid: number, processes: number, started: number, users: string[],
  *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit: number}, seq: number}} State */
 
-/** @typedef {"queue" | "other" | "first" | "think" | "say" | "after"} Part */
+/** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after"} Part */
 
 /** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
  *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],
  *   first_s: number | null, took_s: number, tokens: number | null, about: boolean, rate: number | null, finish: string | null,
- *   error: string | null, stood_out: number, heard?: number}} Summary `heard`: when it came, by the page's own clock in ms */
+ *   error: string | null, held: number | null, stood_out: number, heard?: number}} Summary `heard`: when it came, by the page's own clock in ms; `held`: share of its prompts that the servers had */
 
 /** @typedef {{ref: string, chars: number, left_out: number, start: string}} Ref */
 
@@ -19,9 +19,15 @@
 
 /** @typedef {{prompt_tokens?: number, completion_tokens?: number, [name: string]: unknown}} Usage */
 
+/** @typedef {{tokens: number, about: boolean, held: number | null, held_about: boolean, compared: boolean,
+ *   leaves: {message: number, character: number, where: string} | null}} PromptSize */
+
+/** @typedef {{message: number, character: number, exact: boolean, before: string, differs: string, after: string, was: string,
+ *   placeholder: string | null}} LeftPlace */
+
 /** @typedef {{k: number, kind: string, endpoint: string | null, backend: string | null, model: string | null, url: string | null,
  *   begun_s: number | null, sent_s: number | null, first_s: number | null, ended_s: number | null, tries: number, status: number | null,
- *   outcome: string | null, finish_reason: string | null, usage: Usage | null, prompt_s: number | null, backup_of: string | null, error: string | null,
+ *   outcome: string | null, finish_reason: string | null, usage: Usage | null, prompt: PromptSize | null, load_s: number | null, prompt_s: number | null, backup_of: string | null, error: string | null,
  *   body: Ref | null, raw: Ref | null, cleaned: Ref | null, thoughts: Ref[], has_cleaning: boolean}} Call */
 
 /** @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of: number, title: string,

@@ -15,7 +15,7 @@ import { PARTS, counted, listed, seconds, stateWords } from "./words.js";
  * @typedef {{from: number, to: number}} Span
  */
 
-const LEGEND = /** @type {const} */ (["queue", "other", "first", "think", "say", "after"]);
+const LEGEND = /** @type {const} */ (["queue", "other", "load", "first", "think", "say", "after"]);
 const SLOT_S = 0.01;
 
 /** @param {{run: Run, chosen: number | null, call?: number, choose: (i: number, call?: number) => void}} props `chosen`: the `i` of a node */
@@ -113,7 +113,7 @@ function Track({ bars, span, failed, first = null }) {
   return html`<span class="track" aria-hidden="true">
     ${bars.map(({ kind, from, to }) => {
       const seen = { from: Math.max(from, span.from), to: Math.min(to, span.to) };
-      return seen.to >= seen.from && html`<i key=${kind} class=${`k-${kind}`} title=${`${PARTS[kind]} ${seconds(to - from)}`} style=${between(seen, span)}></i>`;
+      return seen.to >= seen.from && html`<i key=${`${kind}${from}`} class=${`k-${kind}`} title=${`${PARTS[kind]} ${seconds(to - from)}`} style=${between(seen, span)}></i>`;
     })}
     ${failed && inside(end) && html`<b class="x" style=${{ left: percent(end, span) }}><${Mark} state="failed" plain /></b>`}
     ${first !== null && inside(first) && html`<i class="mk" title="first token at the client" style=${{ left: percent(first, span) }}></i>`}</span>`;

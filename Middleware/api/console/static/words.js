@@ -57,11 +57,14 @@ const timeOf = (then) => then.toTimeString().slice(0, 8);
 /** `1 node`, `2 nodes`. @param {number} n @param {string} word */
 export const counted = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 
+/** `95 % held`. @param {number} share from 0 to 1 */
+export const shareWords = (share) => `${Math.round(100 * share)}${THIN}% held`;
+
 /** A sentence in which no line ends between a number and its unit. @param {string} text */
 export const unbroken = (text) => text.replace(/(\d) (s|ms|min|KB|MB)(?![\p{L}\p{N}])/gu, "$1\u00a0$2");
 
 /** What each part of a shape means. */
-export const PARTS = { queue: "waiting for a slot", other: "before the answering node", first: "until the first token", think: "thinking", say: "answering", after: "after the answer" };
+export const PARTS = { queue: "waiting for a slot", other: "before the answering node", load: "loading the model", first: "until the first token", think: "thinking", say: "answering", after: "after the answer" };
 
 /** A state in words. @param {string} state */
 export const stateWords = (state) => (state === "went_on" ? "failed, but the run went on" : state.replace(/_/g, " "));

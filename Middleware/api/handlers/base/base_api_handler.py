@@ -42,11 +42,11 @@ from Middleware.api.requests.request_fields import (
     wants_stream,
     wants_usage,
 )
-from Middleware.api.workflow_gateway import WorkflowPlace, open_answer
+from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
 from Middleware.api.wsgi.doors import Generation, Route, routes_to
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import LARGE_BYTES, heap
-from Middleware.common.errors import ClientRequestError
+from Middleware.common.errors import ClientRequestError, ConfigError
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -55,6 +55,7 @@ from Middleware.protocols.base import PLAIN, PROTOCOLS, ClientProtocol
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 from Middleware.services.answers import compact_json
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
 
@@ -181,6 +182,15 @@ class GenerationView(MethodView, Generation):
 
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
+
+    def machine_asked(self, body: JsonObject, *, is_task: bool) -> Ask | None:
+        snapshot = default_snapshot()
+        name, workflow = self.choose_user(body, snapshot)
+        try:
+            user = load_user(snapshot, name)
+        except ConfigError:  # said when it has its turn
+            return None
+        return machine_asked_first(snapshot, user, workflow, is_task=is_task)
 
     def receive_body(self) -> tuple[bytes, JsonObject]:
         """The body as it came, and read. Raises ClientRequestError for one that is no JSON object."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from Middleware.common.types import JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import attach_schema, build_messages
+from Middleware.llmapis.dialects.prompt_caching import CacheMark, LateText, has_own_marks, mark_messages
 from Middleware.llmapis.dialects.tool_turns import COMMON_RULES, TurnRules, repair_turns
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 
@@ -28,7 +29,14 @@ class BaseChatCompletionsHandler(LlmApiHandler):
             self._allow_parallel_calls(payload, call.parallel_tool_calls)
         if call.schema:
             attach_schema(payload, call.schema, self.settings.endpoint.api_type)
+        mark = CacheMark.of(self.settings.endpoint, self.cache_marks)
+        if mark is not None and not has_own_marks(payload):
+            self._set_marks(payload, mark, call.late)
         return payload
+
+    def _set_marks(self, payload: JsonObject, mark: CacheMark, late: LateText | None) -> None:
+        """Mark how much of the prompt is to be held. Source: prompt-reuse.md 5."""
+        payload["messages"] = mark_messages(payload["messages"], mark, late)
 
     def _payload_head(self, messages: Messages) -> JsonObject:
         payload: JsonObject = {}

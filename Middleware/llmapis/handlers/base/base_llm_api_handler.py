@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 
 from Middleware.common.constants import USER_AGENT
 from Middleware.common.errors import BackendError, RequestCancelled
+from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages, close_batches
 from Middleware.llmapis.backend_errors import (
     bad_call,
@@ -48,6 +49,7 @@ from Middleware.llmapis.call.call_arguments import (
 from Middleware.llmapis.call.outgoing_call import BAD_ANSWERS, OpenStream, OutgoingCall
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.dialects.model_lists import ModelList
+from Middleware.llmapis.dialects.prompt_caching import chat_key
 from Middleware.llmapis.llm_text import LlmText, join_batches
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import (
@@ -81,6 +83,8 @@ class LlmApiHandler(ABC):
     """Name of the field whose stop texts this API takes as a list alone; empty: it takes one text, too."""
     takes_blank_stops: ClassVar[bool] = True
     """False: it refuses a stop text of nothing but white space."""
+    cache_marks: ClassVar[tuple[str, ...]] = ()
+    """Fields of content blocks that this API reads as marks of a prompt cache (`promptCacheMark`)."""
     answer_fields: ClassVar[Mapping[str, type]] = {}
     """Name and type of the fields by which an answer is known, streamed or whole: one of them is enough. An
     answer without any of them is a failure, told in the backend's words. None named: all is an answer."""
@@ -177,7 +181,7 @@ class LlmApiHandler(ABC):
         schema: JsonObject | None = None,
     ) -> JsonObject:
         """The body of a call whose arguments are told one by one."""
-        return self._payload(
+        return self.whole_payload(
             CallArguments(
                 conversation=conversation,
                 system_prompt=system_prompt,
@@ -187,6 +191,15 @@ class LlmApiHandler(ABC):
                 schema=schema,
             )
         )
+
+    def whole_payload(self, call: CallArguments) -> JsonObject:
+        """The body, and the key of the chat beside it where the endpoint sends one. Source: prompt-reuse.md
+        5."""
+        payload = self._payload(call)
+        if name := self.settings.endpoint.cache_key_name:
+            request = current_request()
+            payload.setdefault(name, chat_key(request.user if request is not None else "", call.steady_name))
+        return payload
 
     def _process_stream_data(self, data: str) -> Chunk | None:
         """One event's data text -> one standard dict, without memory of other events. None: nothing to
@@ -205,6 +218,11 @@ class LlmApiHandler(ABC):
     def new_stream(self, content_type: str = "") -> StreamReader:
         """The reader for one streamed body. `content_type`: lower case, without parameters."""
         return StreamReader(self, content_type)
+
+    def load_seconds(self, data: JsonObject) -> float | None:
+        """How long the backend loaded the model for this answer, as a whole body or the last event of a
+        stream says; None: it does not."""
+        return None
 
     def read_whole(self, body: JsonObject) -> LlmText | JsonObject:
         """A whole body with reasoning split out of its text. Raises BackendError `protocol_error` for a body

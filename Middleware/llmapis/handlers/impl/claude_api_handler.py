@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.config.endpoints import CACHE_CONTROL
 from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.dialects.claude_events import (
     EVENT_TYPES,
@@ -31,6 +32,7 @@ from Middleware.llmapis.dialects.image_injection import claude_image
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.dialects.model_lists import joined_url
 from Middleware.llmapis.dialects.openai_messages import answer_form
+from Middleware.llmapis.dialects.prompt_caching import CacheMark, LateText, mark_last, text_blocks
 from Middleware.llmapis.dialects.tool_turns import TurnRules
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
@@ -55,6 +57,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
     stop_field: ClassVar[str] = "stop_sequences"
     takes_blank_stops: ClassVar[bool] = False
     turn_rules: ClassVar[TurnRules] = CLAUDE_TURNS
+    cache_marks: ClassVar[tuple[str, ...]] = (CACHE_CONTROL,)
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/messages")
@@ -83,6 +86,12 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         if system:
             payload["system"] = system
         return payload
+
+    def _set_marks(self, payload: JsonObject, mark: CacheMark, late: LateText | None) -> None:
+        super()._set_marks(payload, mark, late)
+        for name, blocks in (("system", text_blocks(payload.get("system"))), ("tools", payload.get("tools"))):
+            if blocks:
+                payload[name] = mark_last(blocks, mark)
 
     def can_show(self, source: str) -> bool:
         return claude_image(source) is not None

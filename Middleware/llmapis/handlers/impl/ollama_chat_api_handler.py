@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.llmapis.call.call_arguments import StreamState
 from Middleware.llmapis.dialects.event_mapping import (
+    MAX_COUNT,
     arguments_object,
     durations,
     known_count,
@@ -25,6 +26,7 @@ from Middleware.llmapis.llm_text import LlmText
 
 TOP_LEVEL_FIELDS = ("think", "keep_alive", "format", "logprobs", "top_logprobs")
 """Preset values that Ollama reads beside `options`, not in it."""
+SECOND_NS = 1_000_000_000
 
 
 @BACKENDS.register("ollamaApiChat", "ollamaApiChatImageSpecific")
@@ -78,8 +80,12 @@ class OllamaChatBackend(BaseChatCompletionsHandler):
             state.memo["calls"] = first + len(chunk["tool_calls"])
         if data.get("done"):
             state.ended = True
+            state.load_s = self.load_seconds(data)
             add_ending(chunk, data, called=bool(state.memo.get("calls")))
         return chunk
+
+    def load_seconds(self, data: JsonObject) -> float | None:
+        return load_seconds(data)
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         message = body.get("message") or {}
@@ -104,6 +110,12 @@ def split_options(fields: JsonObject, stream_key: str | None) -> tuple[JsonObjec
     lifted = {key: fields[key] for key in TOP_LEVEL_FIELDS if fields.get(key) is not None}
     outside = {*TOP_LEVEL_FIELDS, "stream", stream_key}
     return {key: value for key, value in fields.items() if key not in outside}, lifted
+
+
+def load_seconds(data: JsonObject) -> float | None:
+    """`load_duration` of a `done` object, in seconds; also a model that was loaded has a small one."""
+    told = data.get("load_duration")
+    return told / SECOND_NS if type(told) is int and 0 < told < MAX_COUNT else None
 
 
 def add_ending(chunk: Chunk, data: JsonObject, *, called: bool) -> None:

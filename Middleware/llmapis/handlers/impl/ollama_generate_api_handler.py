@@ -13,7 +13,7 @@ from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models, ol
 from Middleware.llmapis.dialects.openai_messages import answer_form
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_completions_handler import BaseCompletionsHandler, flat_images
-from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, split_options
+from Middleware.llmapis.handlers.impl.ollama_chat_api_handler import add_ending, load_seconds, split_options
 from Middleware.llmapis.llm_text import LlmText
 
 
@@ -57,8 +57,12 @@ class OllamaGenerateBackend(BaseCompletionsHandler):
             chunk["thinking"] = thinking
         if data.get("done"):
             state.ended = True
+            state.load_s = self.load_seconds(data)
             add_ending(chunk, data, called=False)
         return chunk
+
+    def load_seconds(self, data: JsonObject) -> float | None:
+        return load_seconds(data)
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         ending: Chunk = {"token": "", "finish_reason": None}

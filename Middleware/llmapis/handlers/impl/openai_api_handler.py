@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
+from Middleware.config.endpoints import PROMPT_CACHE_MARKS
 from Middleware.llmapis.call.call_arguments import HandlerSettings, StreamState
 from Middleware.llmapis.dialects.event_mapping import (
     MILLISECOND_NS,
@@ -37,6 +38,7 @@ class OpenAIBackend(BaseChatCompletionsHandler):
     """`POST {base}/v1/chat/completions`, Server-Sent Events."""
 
     answer_fields: ClassVar[Mapping[str, type]] = {"choices": list}
+    cache_marks: ClassVar[tuple[str, ...]] = PROMPT_CACHE_MARKS
 
     def _get_api_endpoint_url(self) -> str:
         return joined_url(self.base_url, "/v1/chat/completions")
