@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 
-from Middleware.common.errors import MiddlewareError
+from Middleware.common.errors import ConfigError, MiddlewareError
 from Middleware.common.request_context import (
     AnswerState,
     EndpointReach,
@@ -90,11 +90,20 @@ def _moving_names(node: NodeConfig, values: LiveValues) -> Iterator[str]:
     text = node.get("systemPrompt")
     if not isinstance(text, str) or "{" not in text:
         return
-    if node.get("jinja2"):
-        names = sorted(jinja_names(text))
-    else:
-        names = [*sorted(placeholder_names(text)), *values.names_looked_up(text)]
+    names = _template_names(text) if node.get("jinja2") else _format_names(text, values)
     yield from (name for name in names if _is_moving(name, values))
+
+
+def _format_names(text: str, values: LiveValues) -> list[str]:
+    return [*sorted(placeholder_names(text)), *values.names_looked_up(text)]
+
+
+def _template_names(text: str) -> list[str]:
+    """None of a template that does not parse: that is told elsewhere."""
+    try:
+        return sorted(jinja_names(text))
+    except ConfigError:
+        return []
 
 
 def _is_moving(name: str, values: LiveValues) -> bool:
