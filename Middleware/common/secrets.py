@@ -136,6 +136,15 @@ def secrets_of_url(url: str) -> tuple[str, ...]:
     return (*queried, parts.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())
 
 
+def shown_url(url: str) -> str:
+    """An address for people: scheme, host, port and path; no user, no query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
 _ACCOUNTS = ("-u", "--user", "-U", "--proxy-user")
 _NAME_AND_VALUE = re.compile(r"-{0,2}([\w.-]+)\s*[=:]\s*(.*)", re.DOTALL)
 """A name and its value in one word of a command line."""

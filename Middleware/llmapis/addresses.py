@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from Middleware.common.errors import BackendError
+from Middleware.common.secrets import shown_url
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.egress import EgressTarget, place_of
 from Middleware.services.fair_gate import NO_LIMIT, FairGate
@@ -160,15 +160,6 @@ def _rank(url: str, asker: Asker) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def shown_url(url: str) -> str:
-    """An address for people: scheme, host, port and path, without user and query."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "an address that cannot be read"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
 # --------------------------------------------------------------------------
 # The addresses of an endpoint, with the calls that are under way at each.
 
@@ -284,7 +275,7 @@ class Stop:
         return is_gone
 
 
-class Route:
+class AddressRoute:
     """The way of one call over the addresses of its endpoint, each at most once."""
 
     def __init__(self, endpoint: EndpointConfig, asker: Asker) -> None:

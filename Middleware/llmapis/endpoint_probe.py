@@ -11,17 +11,18 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from urllib.parse import urlsplit
 
 from Middleware.common.errors import BackendError
-from Middleware.common.secrets import mask_secrets
+from Middleware.common.secrets import mask_secrets, shown_url
 from Middleware.common.types import Batches, Chunk, close_batches
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.addresses import guarded_place
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
@@ -49,7 +50,8 @@ class Probe:
     """What an endpoint showed. `url`: what was called, "" for the built-in demo. `model`: the name that is
     sent, None when none is. `models`: the server's list, None without one. `seconds`: to the first word or
     the vector. `whole`: it was asked to stream and answered in one piece. `numbers`: length of a vector.
-    `thinks`: it began with a thought. `error`: why it does not work."""
+    `thinks`: it began with a thought. `error`: why it does not work. `more_address`: the one of
+    `moreEndpoints` that was called; empty: the first address."""
 
     endpoint: EndpointConfig
     url: str
@@ -61,6 +63,7 @@ class Probe:
     numbers: int = 0
     thinks: bool = False
     error: BackendError | None = None
+    more_address: str = ""
 
     @property
     def model_is_listed(self) -> bool | None:
@@ -70,19 +73,37 @@ class Probe:
     @property
     def symptom(self) -> str:
         """What went wrong, finer than the error's kind: `refused`, `unknown_host`, `certificate`, `no_tls`,
-        `no_connection`, `no_key`, `model`, `path`, `web_page`, else the kind. Empty: nothing did."""
+        `no_connection`, `no_key`, `model`, `path`, `web_page`, `public`, else the kind. Empty: nothing
+        did."""
         return _symptom(self) if self.error is not None else ""
 
 
+def probes(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Iterator[Probe]:
+    """Call each address of the endpoint, the first one first: its list of models is that of all. Raises as
+    `probe`."""
+    first = probe(snapshot, user, name)
+    yield first
+    if first.url:
+        for url in first.endpoint.addresses[1:]:
+            yield _probe_another(_handler(snapshot, user, first.endpoint), first, url)
+
+
+def _probe_another(handler: LlmApiHandler, first: Probe, url: str) -> Probe:
+    """The look at an address of `moreEndpoints`, of which no list is asked."""
+    seen = replace(first, more_address=url, seconds=0.0, whole=False, numbers=0, thinks=False, error=None)
+    try:
+        place = guarded_place(first.endpoint, url)
+        handler = type(handler)(replace(handler.settings, url=url, pinned=place.addresses))
+        return _probe_answer(replace(seen, url=handler._get_api_endpoint_url()), handler)
+    except BackendError as error:
+        return replace(seen, error=error)
+
+
 def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
-    """Call the endpoint. Raises ConfigError, ValueError when its files cannot be used."""
+    """Call the endpoint at its first address. Raises ConfigError, ValueError when its files cannot be
+    used."""
     endpoint = load_endpoint(snapshot, user, name)
-    if endpoint.type in EMBEDDING_TYPES:
-        handler: LlmApiHandler = EmbeddingService(name, user=user, snapshot=snapshot).handler
-    else:
-        service = LlmApiService(name, None, FEW_TOKENS, stream=True, user=user, snapshot=snapshot)
-        handler = service.handler_for(True)
-    handler = _impatient(handler)
+    handler = _handler(snapshot, user, endpoint)
     sent = handler.whole_payload(_greeting(handler))
     seen = Probe(
         endpoint,
@@ -92,13 +113,27 @@ def probe(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Probe:
     )
     try:
         seen = replace(seen, models=_models(handler))
-        return (
-            _probe_embedding(seen, handler)
-            if isinstance(handler, EmbeddingBackend)
-            else _probe_model(seen, handler)
-        )
+        return _probe_answer(seen, handler)
     except BackendError as error:
         return replace(seen, error=error)
+
+
+def _handler(snapshot: ConfigSnapshot, user: UserSettings, endpoint: EndpointConfig) -> LlmApiHandler:
+    """One that asks for an answer of a few tokens, or for a vector."""
+    name = endpoint.name
+    if endpoint.type in EMBEDDING_TYPES:
+        handler: LlmApiHandler = EmbeddingService(name, user=user, snapshot=snapshot).handler
+    else:
+        service = LlmApiService(name, None, FEW_TOKENS, stream=True, user=user, snapshot=snapshot)
+        handler = service.handler_for(True)
+    return _impatient(handler)
+
+
+def _probe_answer(seen: Probe, handler: LlmApiHandler) -> Probe:
+    """Raises BackendError."""
+    if isinstance(handler, EmbeddingBackend):
+        return _probe_embedding(seen, handler)
+    return _probe_model(seen, handler)
 
 
 def _impatient(handler: LlmApiHandler) -> LlmApiHandler:
@@ -209,6 +244,8 @@ def _symptom(seen: Probe) -> str:
         return "model"
     if error.kind == "protocol_error" and "web page" in error.message:
         return "web_page"
+    if error.kind == "config_error" and "allowRemoteBackup" in error.message:
+        return "public"
     return error.kind
 
 
@@ -249,6 +286,7 @@ STEPS = {
     "auth": "it rejects this key: correct `apiKey` in {file}, or the variable that `apiKeyEnv` names",
     "model": "set `modelNameToSendToAPI` in {file} to a name that it knows{names}",
     "path": "`endpoint` in {file} must be the base address, and the API type {api_type} must be the server's",
+    "public": "remove it, or set `allowRemoteBackup` to true in {file} if prompts may go there",
     "web_page": "`endpoint` in {file} leads to a web page: correct host, port and path",
     "backend_error": "it refuses such calls: check the address and your account",
     "bad_request": (
@@ -291,7 +329,8 @@ def line(seen: Probe) -> str:
     """`<file>: ok | error: <address>: ...`."""
     endpoint = seen.endpoint
     level = "ok" if is_well(seen) else "error"
-    return f"{endpoint.file}: {level}: {shown_address(seen.url)}: {_describe_probe(seen)}"
+    place = shown_url(seen.more_address) if seen.more_address else shown_address(seen.url)
+    return f"{endpoint.file}: {level}: {place}: {_describe_probe(seen)}"
 
 
 def is_well(seen: Probe) -> bool:
@@ -342,6 +381,8 @@ def _failure(seen: Probe) -> str:
     step = STEPS.get(symptom, STEPS["server_error"]).format(
         file=seen.endpoint.file, api_type=seen.endpoint.api_type_name, names=_list_near_names(seen)
     )
+    if seen.more_address:
+        step = step.replace("`endpoint`", "`moreEndpoints`")
     return f"{status}{mask_secrets(text[:SHOWN_CHARACTERS])}; {step}"
 
 

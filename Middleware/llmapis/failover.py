@@ -21,7 +21,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import default_snapshot
 from Middleware.config.machines import machine_limit
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.addresses import Asker, Route, Stop
+from Middleware.llmapis.addresses import AddressRoute, Asker, Stop, servers_of
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
 from Middleware.llmapis.call.sent_prompt import BuiltPayload, digest_payload
@@ -149,7 +149,10 @@ def _machine(name: str) -> FairGate:
 
 
 def endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:
-    """The endpoint's own gate; None: it gets any number of calls at once."""
+    """The endpoint's own gate, of several addresses that of the first; None: it gets any number of calls at
+    once."""
+    if len(endpoint.addresses) > 1:
+        return servers_of(endpoint).gate(endpoint.url)
     limit = endpoint.max_concurrent_requests
     return _gate(endpoint.file, endpoint.url, limit) if limit else None
 
@@ -217,7 +220,7 @@ class _Chain:
         self._arguments: CallArguments | None = None
         self._visited.append(service.endpoint.name)
         several = len(service.addresses) > 1
-        self._route = Route(service.endpoint, asker_of(service.user, self._call)) if several else None
+        self._route = AddressRoute(service.endpoint, asker_of(service.user, self._call)) if several else None
 
     @property
     def cancelled(self) -> bool:

@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.addresses import Route, Stop
+from Middleware.llmapis.addresses import AddressRoute, Stop
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.sent_prompt import BuiltPayload, digest_payload
 from Middleware.llmapis.failover import HANDLER_FAULTS, asker_of, places_of, take_spare_slots
@@ -44,7 +44,7 @@ def _read(service: LlmApiService, call: CallArguments, reading: Reading) -> str:
     own = _with_payload(service, own)
     stop = None
     if len(service.addresses) > 1 and own.built is not None:
-        stop = Route(endpoint, asker_of(service.user, call)).spare_stop(own.built.prompt)
+        stop = AddressRoute(endpoint, asker_of(service.user, call)).spare_stop(own.built.prompt)
         if stop is None:
             return "left out, no address answers"
     address = endpoint.url if stop is None else stop.url

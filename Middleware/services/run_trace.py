@@ -61,7 +61,8 @@ class CallTrace:
 
     `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
     `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
-    the endpoint that failed before. `usage`: as the backend reported it
+    the endpoint that failed before. `address`: which one of several the endpoint has; empty: it has one.
+    `usage`: as the backend reported it
     (`prompt_s`: how long it read). `truncated`: its stream ended
     without its end mark. `thought`: when its first thought was heard, beside its text or in it; 0.0: none
     was. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
@@ -94,6 +95,7 @@ class CallTrace:
     usage: Mapping[str, Any] | None = None
     truncated: bool = False
     backup_of: str = ""
+    address: str = ""
     error: str = ""
     raw: str | None = field(default=None, repr=False)
     cleaned: str | None = field(default=None, repr=False)

@@ -87,6 +87,7 @@ class FakeBackend:
         self._lock = threading.Lock()
         self._orders: dict[str, Reply] = {}
         self._calls: list[Call] = []
+        self.is_killed = False
         handler = type("Handler", (_Handler,), {"backend": self})
         self._server = _Server(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -104,6 +105,11 @@ class FakeBackend:
     def wait_for_call(self, mark: str) -> Call:
         first: Call = wait_until(lambda: self.calls(mark), said=lambda: f"a call with {mark!r}")[0]
         return first
+
+    def kill(self) -> None:
+        """As a process that is killed: it listens no more, and whoever is connected gets nothing more."""
+        self.is_killed = True
+        self.close()
 
     def close(self) -> None:
         self._server.shutdown()
@@ -133,6 +139,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.backend.is_killed:
+            self._break()
+            return
         call = Call(
             self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(raw or b"{}")
         )
@@ -145,6 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.backend.reply_to(call)
         if reply.after is not None:
             reply.after.wait(PATIENCE_S)
+        if self.backend.is_killed:
+            self._break()
+            return
         try:
             if reply.status != 200:
                 self._whole(reply.status, {"error": {"message": "the backend is out of order"}})

@@ -22,8 +22,8 @@ import psutil
 import pytest
 import redis
 
-from tests.e2e.conftest import HOUSE, Gunicorn, Server, write_tree
-from tests.e2e.fake_backend import Reply
+from tests.e2e.conftest import HOUSE, Gunicorn, Server, write, write_tree
+from tests.e2e.fake_backend import FakeBackend, Reply
 from tests.patience import PATIENCE_S
 from tests.redis_server import RedisServer
 
@@ -42,6 +42,7 @@ USERS = {
     "ann": {},
     "narrow": {"endpoints": {"Model": {"maxConcurrentRequests": 1}}},
     "locked": {"workflows": {"Chat": LOCKED}},
+    "spread": {},
     "small": {"endpoints": {"Model": {"machine": "desk", "modelNameToSendToAPI": "small"}}},
     "big": {"endpoints": {"Model": {"machine": "desk", "modelNameToSendToAPI": "big"}}},
 }
@@ -472,3 +473,25 @@ def nginx_file(folder, port, servers):
     file = folder / "nginx.conf"
     file.write_text(f"{start}http {{\naccess_log off;\n{folders}\n{text}\n}}\n", "utf-8")
     return file
+
+
+def test_they_choose_the_same_server_for_a_chat(cluster, backend):
+    """Of three, for an endpoint with more addresses (prompt-reuse.md 7): each worker by itself, without a word
+    to the other one."""
+    places, others = cluster("workers", OPEN), [FakeBackend(), FakeBackend()]
+    file = places.server.public / "Configs" / "Endpoints" / "spread" / "Model.json"
+    write(file, json.loads(file.read_text("utf-8")) | {"moreEndpoints": [other.url for other in others]})
+    servers, chosen = [backend, *others], []
+    try:
+        for chat in range(20):
+            mark = f"to be spread, chat {chat}."
+            for worker in (0, 1):
+                assert answered(ask(places.connect(worker), mark, user="spread"))[0] == 200
+            counts = [len(server.calls(mark)) for server in servers]
+            assert sum(counts) == 2
+            chosen.append(counts)
+    finally:
+        for other in others:
+            other.close()
+    assert sum(2 in counts for counts in chosen) >= 0.95 * len(chosen)
+    assert all(any(counts[number] for counts in chosen) for number in range(3))

@@ -21,6 +21,7 @@ from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.held_prompts import held_prompts
+from Middleware.services.run_trace import NodeTrace, Observers
 from tests.patience import PATIENCE_S
 
 ABC = ("http://a:1", "http://b:1", "http://c:1")
@@ -579,6 +580,40 @@ class TestCancellation:
         assert list(stream) == [] and aborted.wait(PATIENCE_S)
         cancellation_service.acknowledge_cancellation("k")
         assert sorted(house.asked) == [0, 2]
+
+
+class Quiet:
+    keeps_text = False
+
+    def note_change(self, run, what, node):
+        """It only observes."""
+
+
+class TestWhoObserves:
+    def test_each_call_names_its_address(self, house, caplog):
+        """In the trace, and in the log without its password; the node shows the last one."""
+        caplog.set_level(logging.INFO)
+        good = house.server()
+        place = good.url.replace("//", "//u:secret99@")
+        house.endpoint(REFUSED, "http://127.0.0.1:9/v1", place)
+        observers = Observers()
+        observers.observe(Quiet())
+        nodes = [observers.begin("r", "/").node(NodeTrace("w", 1, "Standard")) for _ in range(8)]
+        for number, node in enumerate(nodes):
+            call = CallArguments([{"role": "user", "content": f"chat {number}"}], trace=node)
+            house.service(stream=False).whole_answer(call)
+        tried = [[call.address for call in node.node.calls] for node in nodes]
+        assert all(calls[-1] == place for calls in tried) and max(map(len, tried)) > 1
+        assert {node.node.url for node in nodes} == {place}
+        assert f"endpoint 'E' at {good.url} (" in caplog.text and "secret99" not in caplog.text
+
+    def test_of_one_address_nothing_is_said(self, house, caplog):
+        """As ever."""
+        caplog.set_level(logging.INFO)
+        house.server()
+        house.endpoint()
+        house.ask()
+        assert "endpoint 'E' (" in caplog.text
 
 
 class TestEgress:

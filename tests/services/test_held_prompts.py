@@ -223,6 +223,27 @@ class TestLimits:
         assert seen.leaves == PromptPlace(2, 0, "")
 
 
+class TestForgetting:
+    def test_one_that_did_not_get_there(self, held):
+        """The others are still known."""
+        held.record("http://a", "big", PromptDigest.of(FIRST))
+        lost = PromptDigest.of(SECOND)
+        held.record("http://a", "big", lost)
+        held.forget("http://a", "big", lost)
+        seen = held.compare("http://a", "big", lost)
+        assert seen.compared and seen.shared_chars < lost.chars
+
+    @pytest.mark.parametrize("one", [True, False], ids=["its-only-prompt", "all"])
+    def test_a_server_that_is_gone(self, held, one):
+        """It holds nothing; the same model elsewhere does, and there is room again."""
+        prompt = PromptDigest.of(FIRST)
+        for address in ("http://a", "http://b"):
+            held.record(address, "big", prompt)
+        for _ in range(2):
+            held.forget("http://a", "big", prompt if one else None)
+        assert [held.compare(f"http://{at}", "big", prompt).compared for at in "ab"] == [False, True]
+
+
 def test_threads_may_record_at_once(held):
     """Nothing is lost or broken, whatever the order."""
     prompt, faults = PromptDigest.of(FIRST), []

@@ -17,7 +17,7 @@ from Middleware.config.machines import machine_limit
 from Middleware.config.paths import MACHINES_FILE
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.config.validation import ERROR
-from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probe
+from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probes
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users, checked_tree, short_of_tokens
 from Middleware.workflows.checks.endpoint_check import models_of_machines, with_backups
@@ -55,19 +55,21 @@ class Doctor(Command):
         names = with_backups(snapshot, user, walk.endpoints())
         told = {(finding.file, finding.pointer) for finding in errors}
         seen = {name: _looked_at(snapshot, user, name, told) for name in names}
-        well = [name for name, look in seen.items() if look is not None and is_well(look)]
-        thinking = [name for name in well if (look := seen[name]) is not None and look.thinks]
+        well = [name for name, looks in seen.items() if any(map(is_well, looks))]
+        lost = sum(not is_well(look) for name in well for look in seen[name])
+        thinking = [name for name in well if any(look.thinks for look in seen[name])]
         short = list(short_of_tokens(snapshot, user, walk, thinking)) if thinking else []
         for finding in short:
             print(finding)
         print(
-            f"user {user.name}: {len(well)} of {count_of(len(names), 'endpoint')} can be used; "
-            f"{count_of(len(errors), 'error')} in files"
+            f"user {user.name}: {len(well)} of {count_of(len(names), 'endpoint')} can be used"
+            + (f" ({lost} of their addresses cannot); " if lost else "; ")
+            + f"{count_of(len(errors), 'error')} in files"
             + (f"; {count_of(len(short), 'token limit')} too low for a model that thinks" if short else "")
         )
         for advice in machine_advice(snapshot, user, names):
             print(advice)
-        return 0 if well == names and not errors and not short else 1
+        return 0 if well == names and not lost and not errors and not short else 1
 
 
 def machine_advice(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> Iterator[str]:
@@ -108,16 +110,17 @@ def _has_limit(snapshot: ConfigSnapshot, machine: str) -> bool:
 
 def _looked_at(
     snapshot: ConfigSnapshot, user: UserSettings, name: str, told: set[tuple[str, str]]
-) -> Probe | None:
-    """Call one endpoint and print its line, unless its fault is told already. None: it cannot be called."""
+) -> list[Probe]:
+    """Call one endpoint and print a line for each of its addresses, unless its fault is told already. Empty:
+    it cannot be called."""
+    seen: list[Probe] = []
     try:
-        seen = probe(snapshot, user, name)
+        for look in probes(snapshot, user, name):
+            print(line(look), flush=True)
+            seen.append(look)
     except ConfigError as error:
         if (error.file, error.pointer) not in told:
             print(f"endpoint {name}: error: {error}", flush=True)
-        return None
     except ValueError as error:
         print(f"endpoint {name}: error: {error}", flush=True)
-        return None
-    print(line(seen), flush=True)
     return seen

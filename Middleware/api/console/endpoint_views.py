@@ -21,8 +21,9 @@ from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_en
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_file
 from Middleware.config.users import UserSettings, load_user
+from Middleware.llmapis.addresses import outages, servers_of
 from Middleware.llmapis.call.call_arguments import HandlerSettings
-from Middleware.llmapis.endpoint_probe import is_well, line, probe, step_after
+from Middleware.llmapis.endpoint_probe import is_well, line, probes, step_after
 from Middleware.llmapis.failover import endpoint_gate
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.workflows.checks.endpoint_check import with_backups
@@ -112,6 +113,7 @@ def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObje
         "state": health.state,
         "since": health.since,
         "last_error": _last_error(ask, health, endpoint, wrong),
+        "addresses": _addresses(ask, endpoint, calls) if endpoint else [],
         "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": ask.hub.hour.medians(one.user.name, one.name),
         "held": ask.hub.hour.held_share(one.user.name, one.name),
@@ -140,7 +142,42 @@ def _address(endpoint: EndpointConfig) -> str:
     return endpoint.url if calls else ""
 
 
+def _addresses(ask: Ask, endpoint: EndpointConfig, calls: Sequence[Call]) -> list[JsonObject]:
+    """Of an endpoint with several: how each is; empty for one address. `running`: calls of all processes.
+    `out_s`: seconds for which it is left out, 0 for one that is in."""
+    if len(endpoint.addresses) < 2 or not _address(endpoint):
+        return []
+    under_way = servers_of(endpoint).under_way()
+    return [
+        _address_json(ask, endpoint, url, [call for call in calls if call.address == url])
+        | {"running": under_way[url], "out_s": round(outages().left_s(url), 1)}
+        for url in endpoint.addresses
+    ]
+
+
+def _address_json(ask: Ask, endpoint: EndpointConfig, url: str, calls: Sequence[Call]) -> JsonObject:
+    health = health_of(calls)
+    return {
+        "url": _mask(ask, endpoint)(url),
+        "state": health.state,
+        "since": health.since,
+        "calls": sum(call.ok is not None for call in calls),
+        "failed": sum(call.ok is False for call in calls),
+    }
+
+
 def _gate(endpoint: EndpointConfig) -> JsonObject | None:
+    """Of several addresses the sums."""
+    if len(endpoint.addresses) > 1:
+        servers = servers_of(endpoint)
+        if servers.limit is None:
+            return None
+        gates = [servers.gate(url) for url in servers.urls]
+        return {
+            "limit": servers.limit * len(gates),
+            "running": sum(gate.held_slots for gate in gates),
+            "waiting": sum(gate.waiting for gate in gates),
+        }
     gate = endpoint_gate(endpoint)
     if gate is None:
         return None
@@ -179,7 +216,8 @@ def _secrets(endpoint: EndpointConfig) -> Iterator[str]:
 
     A variable that is not set holds nothing to hide.
     """
-    yield from secrets_of_url(endpoint.url)
+    for url in endpoint.addresses:
+        yield from secrets_of_url(url)
     with suppress(ConfigError):
         yield endpoint.api_key
     headers = dict(endpoint.written_headers)
@@ -214,15 +252,16 @@ def _probe_json(ask: Ask, user: UserSettings, name: str) -> JsonObject:
     """What the endpoint shows, in the doctor's words."""
     result: dict[str, Any] = {"at": round(time.time(), 3)}
     try:
-        seen = probe(ask.hub.snapshot(), user, name)
+        seen, *others = probes(ask.hub.snapshot(), user, name)
     except (ConfigError, ValueError) as error:
         said = f"endpoint {name}: error: {_mask(ask)(str(error))}"
         symptom = "config_error"
-        facts: JsonObject = {"seconds": None, "model_is_listed": None, "models": []}
+        facts: JsonObject = {"others": [], "seconds": None, "model_is_listed": None, "models": []}
         return {"well": False, "line": said, "symptom": symptom, **facts, **result}
     return {
-        "well": is_well(seen),
+        "well": all(map(is_well, (seen, *others))),
         "line": _mask(ask, seen.endpoint)(line(seen)),
+        "others": [_mask(ask, seen.endpoint)(line(other)) for other in others],
         "symptom": seen.symptom,
         "seconds": round(seen.seconds, 3) if seen.error is None else None,
         "model_is_listed": seen.model_is_listed,

@@ -42,7 +42,8 @@ _COUNTED = ("requests", "failed", "cancelled", "tokens")
 
 class Call(NamedTuple):
     """One call of an endpoint. `unix`: of its begin. `first_s`: from what was sent to what came. `rate`:
-    tokens a second. `ok`: None for one that was broken off. `kind`, `text`: of a failure.
+    tokens a second. `ok`: None for one that was broken off. `kind`, `text`: of a failure. `address`: which
+    one of several it was put to.
     """
 
     unix: float
@@ -51,6 +52,7 @@ class Call(NamedTuple):
     ok: bool | None
     kind: str = ""
     text: str = ""
+    address: str = ""
 
 
 class _Slot:
@@ -220,11 +222,11 @@ def _call_record(run: RunTrace, call: CallTrace) -> Call:
     unix = round(run.wall + call.begun - run.arrived, 3)
     first_s = round(call.first - call.sent, 3) if call.first else None
     if call.outcome in _BROKEN_OFF:
-        return Call(unix, first_s, None, None)
+        return Call(unix, first_s, None, None, address=call.address)
     if not call.error and call.outcome not in KIND_STATUS:
-        return Call(unix, first_s, rate_of(call), True)
+        return Call(unix, first_s, rate_of(call), True, address=call.address)
     text = "" if run.private else mask_secrets(call.error, *call.secrets, *run.secrets)[:_ERROR_CHARS]
-    return Call(unix, first_s, None, False, call.outcome, text)
+    return Call(unix, first_s, None, False, call.outcome, text, call.address)
 
 
 def place_of_model(call: CallTrace) -> str:

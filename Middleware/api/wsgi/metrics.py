@@ -21,12 +21,13 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from Middleware.api.wsgi.doors import on_one_line
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import KIND_STATUS
+from Middleware.common.secrets import shown_url
 from Middleware.services.answers import FINISH_REASONS, cache_numbers
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 MOST_NAMES = 200
-"""So many pairs of user and workflow, and so many endpoints, have series of their own."""
+"""So many pairs of user and workflow, so many endpoints and addresses have series of their own."""
 OTHER = "other"
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -150,6 +151,13 @@ class _OfBackends:
         self.calls = make.counter(
             "headrace_backend_calls_total", "Calls to backends that ended.", "endpoint", "kind", "outcome"
         )
+        self.at_addresses = make.counter(
+            "headrace_address_calls_total",
+            "Calls to endpoints with several addresses that ended, by address.",
+            "endpoint",
+            "address",
+            "outcome",
+        )
         self.errors = make.counter(
             "headrace_backend_errors_total", "Calls to backends that failed.", "endpoint", "error"
         )
@@ -204,6 +212,7 @@ class Metrics:
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
+        self._addresses = _Bounded()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
@@ -284,6 +293,9 @@ class Metrics:
     def _call(self, call: CallTrace) -> None:
         numbers, [endpoint], outcome = self._backends, self._endpoints(call.endpoint), outcome_of(call)
         self._series(numbers.calls, endpoint, call.kind, outcome).inc()
+        if call.address:
+            place = self._addresses(call.endpoint, shown_url(call.address))
+            self._series(numbers.at_addresses, *place, outcome).inc()
         if outcome in KIND_STATUS:
             self._series(numbers.errors, endpoint, outcome).inc()
         if call.ended:

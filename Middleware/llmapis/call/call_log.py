@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from Middleware.common.secrets import shown_url
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments, HandlerFace
@@ -71,7 +72,8 @@ def one_chunk(answer: LlmText | JsonObject) -> Chunk:
 @dataclass(slots=True)
 class CallLog:
     """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
-    end mark. `opens`: nothing but white space came so far. `trace`: None: nobody observes."""
+    end mark. `opens`: nothing but white space came so far. `address`: of an endpoint that has several.
+    `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
     model: str
@@ -85,13 +87,15 @@ class CallLog:
     load_s: float | None = None
     truncated: bool = False
     opens: bool = True
+    address: str = ""
     trace: TracedCall | None = None
 
     @classmethod
     def of(cls, handler: HandlerFace, asked: CallArguments) -> CallLog:
         """A call of this handler begins."""
         settings = handler.settings
-        log = cls(settings.endpoint, settings.model, settings.stream)
+        address = settings.url if len(settings.endpoint.addresses) > 1 else ""
+        log = cls(settings.endpoint, settings.model, settings.stream, address=address)
         if asked.trace is not None:
             kind = "prefill" if asked.reads_ahead else "model" if handler.generates else "embedding"
             call = CallTrace(
@@ -102,9 +106,12 @@ class CallLog:
                 secrets=settings.secrets,
                 machine=settings.endpoint.machine,
                 backup_of=asked.backup_of,
+                address=log.address,
                 begun=log.started,
             )
             log.trace = asked.trace.call(call)
+            if address:
+                asked.trace.node.url = address
         return log
 
     def note_failure(self, error: Exception | str) -> None:
@@ -140,9 +147,10 @@ class CallLog:
         span = now - (self.first if self.stream and self.first is not None else self.started)
         rate = f"{tokens / span:.1f}/s" if tokens and span > 0 else "-"
         logger.info(
-            "endpoint '%s' (%s, model '%s', stream %s, tries %d): first token %s, tokens %s, took %.2f s, "
+            "endpoint '%s'%s (%s, model '%s', stream %s, tries %d): first token %s, tokens %s, took %.2f s, "
             "ended %s, usage %s",
             self.endpoint.name,
+            f" at {shown_url(self.address)}" if self.address else "",
             self.endpoint.api_type_name,
             self.model,
             "on" if self.stream else "off",

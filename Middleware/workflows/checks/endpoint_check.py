@@ -121,6 +121,7 @@ def endpoint_findings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -
         _type_findings(snapshot.find(api_file, (file, "/apiTypeConfigFileName")) or api_file, endpoint.type)
     )
     findings += _address_findings(endpoint)
+    findings += _more_address_findings(endpoint)
     template = endpoint.prompt_template
     if template:
         findings += missing_file_findings(
@@ -143,6 +144,26 @@ def _address_findings(endpoint: EndpointConfig) -> list[Finding]:
     return [Finding(endpoint.file, "/endpoint", ERROR, why)] if why and not calls_nobody else []
 
 
+def _more_address_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
+    """An error for each further address that is none; a warning for one that is there twice, and for a public
+    one behind a local one, which is never called without its flag. Source: prompt-reuse.md 7."""
+    first = endpoint.url
+    known = {first}
+    for number, url in enumerate(endpoint.raw.get("moreEndpoints") or ()):
+        pointer, bare = f"/moreEndpoints/{number}", str(url).strip().rstrip("/")
+        if why := address_fault(str(url)):
+            yield Finding(endpoint.file, pointer, ERROR, why)
+        elif bare in known:
+            yield Finding(endpoint.file, pointer, WARNING, f'"{url}" is there twice and counts once')
+        elif is_remote(bare) and not is_remote(first) and not endpoint.allow_remote_backup:
+            message = (
+                f'"{url}" is not on a local network as `endpoint` is, and the file does not set '
+                "`allowRemoteBackup`, so it is never called"
+            )
+            yield Finding(endpoint.file, pointer, WARNING, message)
+        known.add(bare)
+
+
 def missing_file_findings(
     snapshot: ConfigSnapshot, place: tuple[str, str], load: Callable[[], object]
 ) -> list[Finding]:
@@ -160,12 +181,17 @@ def missing_file_findings(
 
 def _other_face_findings(endpoint: EndpointConfig) -> Iterator[Finding]:
     """An Ollama type on the address of Ollama's OpenAI face. Source: backends.md 1."""
-    if endpoint.type.startswith("ollama") and ends_in_openai_route(endpoint.url):
-        message = (
-            f'"{endpoint.url}" is an address for OpenAI types; Ollama types need it without `/v1`. '
-            'Remove `/v1`, or use an OpenAI type such as "Open-AI-API"'
-        )
-        yield Finding(endpoint.file, "/endpoint", WARNING, message)
+    if not endpoint.type.startswith("ollama"):
+        return
+    places = {"/endpoint": endpoint.url}
+    places |= {f"/moreEndpoints/{number}": url for number, url in enumerate(endpoint.more_endpoints)}
+    for pointer, url in places.items():
+        if ends_in_openai_route(url):
+            message = (
+                f'"{url}" is an address for OpenAI types; Ollama types need it without `/v1`. '
+                'Remove `/v1`, or use an OpenAI type such as "Open-AI-API"'
+            )
+            yield Finding(endpoint.file, pointer, WARNING, message)
 
 
 def _caching_findings(endpoint: EndpointConfig) -> Iterator[Finding]:

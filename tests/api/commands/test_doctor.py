@@ -101,6 +101,32 @@ def test_all_is_well(put, capsys):
     ]
 
 
+def test_each_address_has_a_line(put, model, capsys):
+    """The list of models is the first one's. An endpoint with one address that answers can be used, but not
+    all is well."""
+    more = [f"{put.url}/", "http://127.0.0.1:9", f"http://localhost:{put.url.rpartition(':')[2]}"]
+    put("Endpoints/Main", endpoint(put.url, moreEndpoints=more))
+    status, lines = run(capsys)
+    assert status == 1
+    assert lines[0] == f'Endpoints/Main.json: ok: {put.url}: reachable, model "tiny" known, streaming works'
+    assert lines[1].startswith("Endpoints/Main.json: error: http://127.0.0.1:9: cannot connect")
+    assert lines[2] == f'Endpoints/Main.json: ok: {more[2]}: reachable, model "tiny" known, streaming works'
+    assert lines[3:] == [
+        "user ana: 1 of 1 endpoint can be used (1 of their addresses cannot); 0 errors in files"
+    ]
+    assert len(model.calls) == 2
+
+
+def test_a_public_address_is_not_called(put, capsys):
+    """What to do is said."""
+    put("Endpoints/Main", endpoint(put.url, moreEndpoints=["http://8.8.8.8:1"]))
+    status = doctor.Doctor().run(Namespace())
+    line = capsys.readouterr().out.splitlines()[1]
+    assert status == 1
+    assert line.startswith("Endpoints/Main.json: error: http://8.8.8.8:1: ") and "is on a public host" in line
+    assert line.endswith("or set `allowRemoteBackup` to true in Endpoints/Main.json if prompts may go there")
+
+
 def test_a_dead_backup_is_found(put, model, capsys):
     """Once, though two endpoints name it; in a circle as well."""
     put("Endpoints/Main", endpoint(put.url, backupEndpointName="Spare"))

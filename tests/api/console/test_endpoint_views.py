@@ -8,11 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from Middleware.api.console import endpoint_views
 from Middleware.api.console.endpoint_views import ROUTES
 from Middleware.api.console.hour import Call, Hour
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
+from Middleware.llmapis.addresses import Outages, servers_of
 from Middleware.llmapis.failover import take_slots
 from tests.api.console.conftest import a_hub
 from tests.patience import PATIENCE_S
@@ -100,6 +102,14 @@ class House:
 
 
 @pytest.fixture
+def known(monkeypatch):
+    """What is known of outages, at a time that stands still."""
+    made = Outages(lambda: 100.0)
+    monkeypatch.setattr(endpoint_views, "outages", lambda: made)
+    return made
+
+
+@pytest.fixture
 def house(tmp_path, ask, model):
     return House(tmp_path / "Configs", ask, f"http://127.0.0.1:{model.server_port}")
 
@@ -121,6 +131,7 @@ class TestList:
                 "state": "quiet",
                 "since": None,
                 "last_error": None,
+                "addresses": [],
                 "calls": [],
                 "median": {"first_s": None, "rate": None},
                 "held": None,
@@ -177,6 +188,38 @@ class TestList:
             assert house.get()[0]["gate"] == {"limit": 2, "running": 1, "waiting": 0}
         finally:
             slots.close()
+
+    def test_several_addresses(self, house, known):
+        """Each with its calls, those that are under way, and for how long it is left out."""
+        other = "http://u:pw123456@10.0.0.2:8080"
+        house.endpoint("Big", moreEndpoints=[other])
+        house.called(
+            (10.0, 0.5, 31.0, True, "", "", house.url),
+            (11.0, None, None, False, "timeout", "x", other),
+            (12.0, None, None, None, "", "", other),
+        )
+        known.note_failure(other, 0.0)
+        stop = servers_of(loaded(house, "Big")).enter(lambda under_way: house.url)
+        try:
+            [one] = house.get()
+        finally:
+            stop.release()
+        well = {"url": house.url, "state": "well", "since": 10.0, "calls": 1, "failed": 0}
+        failing = {"url": "http://u:***@10.0.0.2:8080", "state": "failing", "since": 11.0}
+        assert one["addresses"] == [
+            {**well, "running": 1, "out_s": 0},
+            {**failing, "calls": 1, "failed": 1, "running": 0, "out_s": 5.0},
+        ]
+        assert one["gate"] is None
+
+    def test_the_gate_of_several_addresses(self, house):
+        """The sum of all."""
+        house.endpoint("Big", moreEndpoints=["http://10.0.0.2:8080"], maxConcurrentRequests=2)
+        stop = servers_of(loaded(house, "Big")).enter(lambda under_way: house.url)
+        try:
+            assert house.get()[0]["gate"] == {"limit": 4, "running": 1, "waiting": 0}
+        finally:
+            stop.release()
 
     def test_whom_it_serves(self, house):
         """By name, by a variable of the file, and as a backup; what nobody reaches is not there."""
@@ -265,6 +308,16 @@ class TestProbe:
         status, value = house.probe()
         assert (status, value["well"], value["symptom"], value["seconds"]) == (200, False, "refused", None)
         assert value["line"].endswith("start the server, or correct `endpoint` in Endpoints/Big.json")
+
+    def test_several_addresses(self, house, model):
+        """A line for each; one that fails makes it unwell."""
+        house.endpoint("Big", moreEndpoints=["http://127.0.0.1:9"])
+        _, value = house.probe()
+        assert value["line"].startswith(f"Endpoints/Big.json: ok: {house.url}: reachable")
+        [other] = value["others"]
+        assert other.startswith("Endpoints/Big.json: error: http://127.0.0.1:9: cannot connect")
+        assert other.endswith("or correct `moreEndpoints` in Endpoints/Big.json")
+        assert value["well"] is False
 
     def test_a_server_that_quotes_the_key(self, house, model):
         """It is told without."""

@@ -177,7 +177,7 @@ class TestCalls:
             begun=1.0, sent=1.5, first=2.0, ended=4.0, outcome="stop", usage={"completion_tokens": 60}
         )
         note(hour, call)
-        assert hour.calls("mira", "Big") == [(1_760_000_001.0, 0.5, 30.0, True, "", "")]
+        assert hour.calls("mira", "Big") == [(1_760_000_001.0, 0.5, 30.0, True, "", "", "")]
 
     @pytest.mark.parametrize(
         ("facts", "told"),
@@ -199,7 +199,13 @@ class TestCalls:
     def test_of_a_private_run(self, hour):
         """An error may quote."""
         note(hour, call_of(sent=0.1, outcome="bad_answer", error="a prompt"), private=True)
-        assert hour.calls("mira", "Big")[0][3:] == (False, "bad_answer", "")
+        assert hour.calls("mira", "Big")[0][3:] == (False, "bad_answer", "", "")
+
+    @pytest.mark.parametrize("outcome", ["stop", "timeout", "cancelled"])
+    def test_at_which_address(self, hour, outcome):
+        """Of an endpoint that has several."""
+        note(hour, call_of(sent=0.1, outcome=outcome, address="http://b:1"))
+        assert hour.calls("mira", "Big")[0].address == "http://b:1"
 
     def test_others(self, hour):
         """Tools are no endpoints, and what was not sent is no call."""

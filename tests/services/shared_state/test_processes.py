@@ -158,6 +158,15 @@ class TestGates:
         first.release()
         assert second.acquire(timeout=PATIENCE_S)
 
+    def test_slots_are_counted_over_all(self, processes):
+        """Of several gates at once, also by a process that has not used them."""
+        first, second = ([process.gate(limit) for limit in (2, 3)] for process in processes)
+        assert first[0].acquire() and second[0].acquire() and second[1].acquire()
+        assert FairGate.count_held(first) == FairGate.count_held(second) == [2, 1]
+        first[0].release()
+        assert FairGate.count_held(second) == [1, 1]
+        assert FairGate.count_held([]) == []
+
     def test_the_order_is_that_of_arrival(self, processes):
         """Whichever process they came to."""
         gates = [process.gate() for process in processes]

@@ -108,6 +108,43 @@ def test_a_wrong_address_is_shown_as_it_is_written(checked):
     assert 'found "http://", allowed: an address such as' in line
 
 
+class TestMoreAddresses:
+    def lines(self, checked, *urls, **fields):
+        checked.change("Endpoints/lan/small-model.json", moreEndpoints=list(urls), **fields)
+        return checked.lines()
+
+    def test_other_local_ones_are_fine(self, checked):
+        assert self.lines(checked, "http://192.168.1.21:8080", "http://gpu.lan/") == []
+
+    def test_one_that_is_none(self, checked):
+        """At its own place in the list."""
+        (line,) = self.lines(checked, "http://192.168.1.21:8080", "gpu.lan:8080")
+        assert "error: moreEndpoints" in line and 'found "gpu.lan:8080", allowed: an address such as' in line
+
+    def test_one_that_is_there_twice(self, checked):
+        (line,) = self.lines(checked, "http://gpu.lan", "http://gpu.lan/")
+        assert "warning" in line and line.endswith('"http://gpu.lan/" is there twice and counts once')
+
+    def test_a_public_one_needs_the_flag(self, checked):
+        """Unless the first one is public as well."""
+        public = "https://api.example.com"
+        (line,) = self.lines(checked, public, endpoint="http://127.0.0.1:1")
+        assert "warning" in line and line.endswith("`allowRemoteBackup`, so it is never called")
+        assert self.lines(checked, public, allowRemoteBackup=True) == []
+        assert (
+            self.lines(checked, public, endpoint="https://first.example.com", allowRemoteBackup=False) == []
+        )
+
+    def test_a_wrong_kind(self, checked):
+        (line,) = checked_lines(checked, moreEndpoints="http://gpu.lan")
+        assert "error: moreEndpoints" in line
+
+
+def checked_lines(checked, **fields):
+    checked.change("Endpoints/lan/small-model.json", **fields)
+    return checked.lines()
+
+
 class TestBackups:
     def lines(self, checked, **backup):
         checked.change("Endpoints/lan/small-model.json", backupEndpointName="big")

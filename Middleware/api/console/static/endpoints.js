@@ -7,12 +7,13 @@ import { Empty, Facts, Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
 import { isActive } from "./run_list.js";
 import { ask, runs, state } from "./server.js";
-import { clock, counted, number, seconds, shareWords } from "./words.js";
+import { clock, counted, listed, number, seconds, shareWords } from "./words.js";
 
 /** @typedef {{ user: string, name: string, file: string, type: string, backend: string, url: string, model: string, embeddings: boolean,
  *   gate: { limit: number, running: number, waiting: number } | null, state: "well" | "failing" | "quiet", since: number | null,
  *   last_error: { at: number, kind: string, text: string, advice: string } | null, calls: [number, number | null, number | null, boolean][],
- *   median: { first_s: number | null, rate: number | null }, held: number | null, used_by: string[], probe: any }} Endpoint */
+ *   median: { first_s: number | null, rate: number | null }, held: number | null, used_by: string[], probe: any, addresses: Address[] }} Endpoint */
+/** One of several addresses. @typedef {{ url: string, state: "well" | "failing" | "quiet", since: number | null, calls: number, failed: number, running: number, out_s: number }} Address */
 
 /** So many of the newest calls are told. */
 const MOST_CALLS = 100;
@@ -49,12 +50,20 @@ export function stateWords(one) {
   return `${one.state} since ${one.since === null ? "its first call" : clock(one.since)}, ${calls}`;
 }
 
+/** How one of several addresses is. @param {Address} one */
+export function addressWords(one) {
+  const made = one.calls ? `${one.state}, ${counted(one.calls, "call")}${one.failed ? `, ${number(one.failed)} failed` : ""}` : "not called yet";
+  return listed(made, one.running && `${number(one.running)} running`, one.out_s && `left out for ${seconds(one.out_s)}`);
+}
+
 /** @param {{ one: Endpoint, again: () => void }} props */
 function Card({ one, again }) {
   const title = `endpoint-${one.user}-${one.name}`;
   const { gate, last_error: error } = one;
   const facts = [
-    ["address", html`<code>${one.url || "built in"}</code>`],
+    one.addresses.length
+      ? ["addresses", html`<ul class="addresses">${one.addresses.map((each) => html`<li key=${each.url}><code>${each.url}</code> <span class="dim">${addressWords(each)}</span></li>`)}</ul>`]
+      : ["address", html`<code>${one.url || "built in"}</code>`],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
     ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} waiting`],
@@ -119,7 +128,7 @@ function Probe({ one, again }) {
 /** @param {{ made: any, one: Endpoint }} props */
 function Probed({ made, one }) {
   const models = made.models ?? [];
-  return html`<p class=${`notes${made.well ? " good" : " bad"}`}>${made.line}
+  return html`<p class=${`notes${made.well ? " good" : " bad"}`}>${made.line}${(made.others ?? []).map((/** @type {string} */ line) => html`<br />${line}`)}
       ${made.well && made.model_is_listed === false && one.model && html` <b>${one.model}</b> is not in its list of models.`}</p>
     ${models.length > 0 && html`<details><summary>${models.length === 200 ? "the first 200 models" : counted(models.length, "model")}</summary><p class="models">${models.join(", ")}</p></details>`}`;
 }

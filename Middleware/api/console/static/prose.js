@@ -9,11 +9,12 @@ import { copied } from "./parts.js";
 
 /** @param {{ made: Block[], leads: Leads }} props */
 export function Prose({ made, leads }) {
-  return made.map((block, at) => html`<${One} key=${at} block=${block} leads=${leads} />`);
+  const tables = made.filter(({ kind }) => kind === "table");
+  return made.map((block, at) => html`<${One} key=${at} block=${block} leads=${leads} table=${tables.indexOf(block) + 1} />`);
 }
 
-/** @param {{ block: Block, leads: Leads }} props */
-function One({ block, leads }) {
+/** @param {{ block: Block, leads: Leads, table: number }} props `table`: which one of the page, as two regions may not have one name */
+function One({ block, leads, table }) {
   const inside = (/** @type {Inline[]} */ parts) => html`<${Line} parts=${parts} leads=${leads} />`;
   switch (block.kind) {
     case "heading":
@@ -31,7 +32,7 @@ function One({ block, leads }) {
       return block.start === null ? html`<ul>${items}</ul>` : html`<ol start=${block.start}>${items}</ol>`;
     }
     default:
-      return html`<div class="wide" tabindex="0" role="region" aria-label="Table"><table>
+      return html`<div class="wide" tabindex="0" role="region" aria-label=${`Table ${table}`}><table>
         <thead><tr>${block.head.map((cell) => html`<th scope="col">${inside(cell)}</th>`)}</tr></thead>
         <tbody>${block.rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inside(cell)}</td>`)}</tr>`)}</tbody>
       </table></div>`;
