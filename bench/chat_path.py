@@ -24,6 +24,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from one_chat import write_tree
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -105,23 +107,6 @@ def _iterators(frame: FrameType | None) -> Iterator[str]:
         frame = frame.f_back
 
 
-def tree(root: Path, port: int) -> Path:
-    """A user whose one workflow hands the conversation on."""
-    files: dict[str, Any] = {
-        "Users/ana": {"customWorkflowOverride": True, "customWorkflow": "Main"},
-        "ApiTypes/Here": {"type": "openAIChatCompletion", "streamPropertyName": "stream"},
-        "Endpoints/here": {"endpoint": f"http://127.0.0.1:{port}", "apiTypeConfigFileName": "Here"},
-        "Workflows/ana/Main": [
-            {"type": "Standard", "endpointName": "here", "systemPrompt": "", "prompt": ""}
-        ],
-    }
-    for name, document in files.items():
-        path = root / "Configs" / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document))
-    return root
-
-
 def passage() -> Passage:
     """The second of two chats: the first one fills the caches."""
     backend = ThreadingHTTPServer(("127.0.0.1", 0), Backend)
@@ -129,7 +114,7 @@ def passage() -> Passage:
     seen = Passage()
     seen.begin()
     with tempfile.TemporaryDirectory() as folder:
-        root = tree(Path(folder), backend.server_address[1])
+        root = write_tree(Path(folder), backend.server_address[1])
         client = get_application("--PublicDirectory", str(root), "--User", "ana").test_client()
         question = {"stream": True, "messages": [{"role": "user", "content": "go"}]}
         threading.setprofile(seen.watch)

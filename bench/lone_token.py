@@ -23,6 +23,8 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from one_chat import write_tree
+
 HERE = Path(__file__).resolve().parents[1]
 RATE = 20
 """Tokens a second and stream."""
@@ -38,28 +40,18 @@ server {{ listen 127.0.0.1:{2} backlog=4096; location / {{ proxy_pass http://u; 
 proxy_set_header Connection ""; proxy_buffering off; }} }} }}"""
 
 
-def tree(root: Path) -> Path:
-    """A user whose one workflow hands the conversation on."""
-    files = {
-        "Users/ana": {"customWorkflowOverride": True, "customWorkflow": "Main"},
-        "ApiTypes/Slow": {"type": "openAIChatCompletion", "streamPropertyName": "stream"},
-        "Endpoints/slow": {"endpoint": f"http://127.0.0.1:{BACKEND_PORT}", "apiTypeConfigFileName": "Slow"},
-        "Workflows/ana/Main": [
-            {"type": "Standard", "endpointName": "slow", "systemPrompt": "", "prompt": ""}
-        ],
-    }
-    for name, document in files.items():
-        path = root / "Configs" / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document))
-    return root
-
-
 def command(kind: str, port: int, folder: Path) -> list[str]:
     if kind == "nginx":
         (folder / "conf").write_text(NGINX.format(folder, BACKEND_PORT, port))
         return [str(nginx()), "-c", str(folder / "conf"), "-p", str(folder)]
-    words = ["--PublicDirectory", str(tree(folder)), "--User", "ana", "--concurrency", "0"]
+    words = [
+        "--PublicDirectory",
+        str(write_tree(folder, BACKEND_PORT)),
+        "--User",
+        "ana",
+        "--concurrency",
+        "0",
+    ]
     if kind == "waitress":
         return [sys.executable, "server.py", *words, "--port", str(port), "--threads", "340"]
     named = f"server:get_application({', '.join(map(repr, words))})"

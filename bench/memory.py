@@ -24,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory.chunking import unprocessed
-from Middleware.workflows.memory.vector_search import MemoryQuery, VectorSearch, vector_cache
+from Middleware.workflows.memory.vector_cache import vector_cache
+from Middleware.workflows.memory.vector_search import MemoryQuery, VectorSearch
 from Middleware.workflows.memory.vector_store import VectorDatabase, now_text
 
 WORDS = [f"w{number}" for number in range(20_000)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from Middleware.api import commands
@@ -17,3 +20,13 @@ for package in (commands, rules, backends, nodes):
 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+@pytest.fixture
+def berlin(monkeypatch):
+    """The system's zone, in which the clock changes on 29 March and 25 October 2026."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

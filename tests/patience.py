@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 PATIENCE_S = 600.0
 """More than any load makes of a second, and less than the limit of one test (`timeout` in setup.cfg)."""
 
 _STEP_S = 0.02
+
+
+def growing_limits() -> Iterator[float]:
+    """Limits to try one after the other, in seconds, for what must begin within a limit and then be ended by it: a
+    machine under load may need a longer one."""
+    limit_s = 2.0
+    while limit_s < PATIENCE_S:
+        yield limit_s
+        limit_s *= 2
 
 
 def wait_until(

@@ -11,6 +11,19 @@ from Middleware.utilities.install_layout import OWN_FOLDER
 PUBLIC = INSTALL_DIRECTORY / "Public"
 CONFIGS = PUBLIC / "Configs"
 OWN = CONFIGS / OWN_FOLDER
+SCHEMA_FILES = {
+    "user.json": "Users/[!_]*.json",
+    "endpoint.json": "Endpoints/**/*.json",
+    "apitype.json": "ApiTypes/*.json",
+    "preset.json": "Presets/**/*.json",
+    "prompttemplate.json": "PromptTemplates/*.json",
+    "routing.json": "Routing/*.json",
+    "mcpserver.json": "MCPServers/*.json",
+    "workflow.json": "Workflows/**/*.json",
+    "memorysettings.json": "Workflows/**/Memory-Settings.json",
+    "compactorsettings.json": "Workflows/**/Compactor-Settings.json",
+}
+"""Schema for editors -> the files below `CONFIGS` that it is for."""
 
 
 def is_own(file: Path) -> bool:

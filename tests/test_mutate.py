@@ -182,9 +182,9 @@ def test_a_run_tells_what_was_noticed_and_leaves_the_project_alone(project, caps
     assert f"killed: {FILE}:2: constant: 1 -> 2 (tests/cleaning/test_x.py::test_it)" in said
     assert said.endswith(f"\nsurvived:\n{FILE}:6: constant: 2 -> 3\n")
     assert [line.split() for line in said.splitlines() if line.startswith(("folder", "cleaning", "all"))] == [
-        ["folder", "drawn", "killed", "survived", "untested"],
-        ["cleaning", "2", "1", "1", "0"],
-        ["all", "but", "logs", "2", "1", "1", "0", "50.0", "%"],
+        ["folder", "drawn", "killed", "timeout", "survived", "untested"],
+        ["cleaning", "2", "1", "0", "1", "0"],
+        ["all", "but", "logs", "2", "1", "0", "1", "0", "50.0", "%"],
     ]
     assert contents(project) == before
 
@@ -200,20 +200,12 @@ def test_tests_that_fail_without_a_fault_judge_nothing(project, capsys):
 
 def test_the_other_tests_of_a_file_still_judge(project, capsys):
     """One that fails anyway does not silence its neighbours."""
-    with (project / "tests/cleaning/test_x.py").open("a") as file:
-        file.write("\n\ndef test_broken():\n    assert False\n")
+    tests = project / "tests/cleaning/test_x.py"
+    tests.write_text("def test_broken():\n    assert False\n\n\n" + tests.read_text())
     assert mutate.main([f"{FILE}:2", "--kind", "constant", "--nice", "0"]) == 0
     said = capsys.readouterr()
     assert "test_x.py::test_broken fails without any fault and is left out" in said.err
     assert f"killed: {FILE}:2: constant: 1 -> 2 (tests/cleaning/test_x.py::test_it)" in said.out
-
-
-def test_tests_that_take_too_long_are_not_asked(project, capsys):
-    """Other tests of the module may be shorter."""
-    assert mutate.main([f"{FILE}:6", "--kind", "constant", "--nice", "0", "--longest", "0"]) == 0
-    said = capsys.readouterr()
-    assert "tests/cleaning takes longer than 0 s and is left out" in said.err
-    assert f"untested: {FILE}:6: constant: 2 -> 3" in said.out
 
 
 def test_only_what_is_asked_for(project, capsys):
@@ -227,12 +219,53 @@ def test_only_what_is_asked_for(project, capsys):
         mutate.main(["Middleware/no.py", "--list"])
 
 
-def test_tests_that_do_not_end_have_noticed(project):
-    """Whatever happens, the fault is taken out again."""
+def fault(project, place):
+    (mutant,) = [one for one in mutate.wanted(project, [place]) if one.kind == "constant"]
+    return mutant
+
+
+def test_tests_that_do_not_end_have_noticed_nothing(project):
+    """The machine may be busy. Whatever happens, the fault is taken out again."""
     before = contents(project)
-    (mutant,) = [one for one in mutate.wanted(project, [f"{FILE}:6"]) if one.kind == "constant"]
-    bench = mutate.Bench(project, 1.0, 1.0)
-    assert bench._with_fault(mutant, ["tests/cleaning"], 0.0) == (None, [])
+    mutant = fault(project, f"{FILE}:6")
+    verdict = mutate.Bench(project, 0.0).judge(mutant)
+    assert (verdict.outcome, verdict.by) == ("timeout", "tests/cleaning/test_x.py")
     assert contents(project).items() >= before.items()
-    row = mutate.table([mutate.Verdict(mutant, "timeout")]).splitlines()[1]
-    assert row.split() == ["cleaning", "1", "1", "0", "0"]
+    *_, row, total = mutate.table([verdict, mutate.Verdict(mutant, "killed")]).splitlines()
+    assert row.split() == ["cleaning", "2", "1", "1", "0", "0"] and total.endswith(" 50.0 %")
+
+
+def test_one_failure_is_no_verdict(project, capsys):
+    """The test has to fail again, alone; if it does not, the others are asked."""
+    tests = project / "tests/cleaning/test_x.py"
+    with tests.open("a") as file:
+        file.write(
+            "\n\nfrom pathlib import Path\n\n\ndef test_hurried(n=0):\n"
+            "    runs = Path('runs')\n    runs.touch()\n    runs.write_text(runs.read_text() + '.')\n"
+            "    assert len(runs.read_text()) != 1\n"
+        )
+    assert mutate.main([f"{FILE}:6", "--kind", "constant", "--nice", "0"]) == 1
+    said = capsys.readouterr()
+    assert f"survived: {FILE}:6: constant: 2 -> 3" in said.out
+    assert "test_x.py::test_hurried failed once with" in said.err
+
+
+def test_a_test_whose_id_has_spaces_is_asked_with_its_siblings(project):
+    """The report of pytest cuts such an id where its reason could begin."""
+    (project / "tests/cleaning/test_x.py").write_text(
+        "import sys\nsys.path.insert(0, '.')\nimport pytest\nfrom Middleware.cleaning.x import plus_one\n\n\n"
+        "@pytest.mark.parametrize('a', [1], ids=['a - b'])\ndef test_it(a):\n    assert plus_one(a) == 2\n"
+    )
+    verdict = mutate.Bench(project, 600.0).judge(fault(project, f"{FILE}:2"))
+    assert (verdict.outcome, verdict.by) == ("killed", "tests/cleaning/test_x.py::test_it")
+
+
+def test_a_test_that_never_ends_fails(project, monkeypatch):
+    """A fault can make a loop endless; the test is stopped, and has failed."""
+    monkeypatch.setattr(mutate, "TEST_S", 1)
+    (project / "tests/cleaning/test_x.py").write_text(
+        "import sys\nsys.path.insert(0, '.')\nfrom Middleware.cleaning.x import plus_one\n\n\n"
+        "def test_it():\n    while plus_one(1) != 2:\n        pass\n"
+    )
+    verdict = mutate.Bench(project, 600.0).judge(fault(project, f"{FILE}:2"))
+    assert (verdict.outcome, verdict.by) == ("killed", "tests/cleaning/test_x.py::test_it")

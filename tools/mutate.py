@@ -4,9 +4,10 @@
 
 Each draw takes the next folder of Middleware, picks a kind of fault and then one fault of that kind. The
 tests of the changed module run first (`tests/a/b/test_c.py` for `Middleware/a/b/c.py`), then those of its
-folder, then those of `tests/a`, until one fails. A fault that survives either breaks a rule that no test
-there checks, or changes nothing: look at each. The project itself is never edited. Needs only the standard
-library and pytest.
+folder, then those of `tests/a`, until one fails. That one has to fail again when it runs alone, and to pass
+without the fault: a test which only had too little time on a busy machine does not count. A fault that
+survives either breaks a rule that no test there checks, or changes nothing: look at each. The project itself
+is never edited. Needs only the standard library and pytest.
 
 Kinds: `compare` (`<` becomes `<=`, `==` becomes `!=`, ...), `constant`, `none` (`return None`), `removed` (a
 statement, or an `if` that guards what follows it), `negated` (a condition) and `and-or`. Left out, because
@@ -29,7 +30,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,12 +37,15 @@ from pathlib import Path
 
 HOUSE = Path(__file__).resolve().parents[1]
 FOLDERS = ("cleaning", "config", "llmapis", "protocols", "services", "workflows")
+OUTCOMES = ("killed", "timeout", "survived", "untested")
 KINDS = ("compare", "constant", "none", "removed", "negated", "and-or")
 CODE_BYTES = 6 << 30
 """Address space of one run of pytest: a loop that no longer ends must not take the machine's memory."""
 
-PATIENCE_S = 20.0
+PATIENCE_S = 45.0
 """Takes the place of the tests' own: with a fault, what they wait for often never comes."""
+TEST_S = 150
+"""A test that takes longer than this fails: with a fault, some never end (`timeout` of pytest-timeout)."""
 
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -56,6 +59,8 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
+NO_TESTS = 5
+"""An exit status of pytest."""
 LOG_CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 TYPING_CALLS = {"TypeVar", "ParamSpec", "NewType"}
 PROSE_NAMES = {"FIELDS", "__all__", "__slots__"}
@@ -300,7 +305,7 @@ def test_sets(root: Path, file: str) -> list[str]:
 class Verdict:
     """What became of a mutant: `killed`, `timeout`, `survived`, or `untested`: no tests could run.
 
-    `by`: the test that noticed it.
+    `by`: the test that noticed it. `timeout`: the tests did not end, and none of them failed.
     """
 
     mutant: Mutant
@@ -312,63 +317,75 @@ class Verdict:
 class Bench:
     """A copy of the project in which tests run.
 
-    `timeout_s`: how much longer than usual tests may take with a fault; `longest_s`: tests that take longer
-    without one are not asked.
+    `timeout_s`: how long one set of tests may take; what it says until then counts for nothing.
     """
 
     root: Path
     timeout_s: float
-    longest_s: float
-    _clean: dict[str, tuple[float, list[str]]] = field(default_factory=dict)
+    _passes: dict[str, bool] = field(default_factory=dict)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Run one set of tests after the other until one fails."""
-        outcome = "untested"
+        verdicts = [Verdict(mutant, "untested")]
         for tests in test_sets(self.root, mutant.file):
-            limit_s, words = self._asked(tests)
-            if not limit_s:
-                continue
-            outcome = "survived"
-            status, failed = self._with_fault(mutant, words, limit_s)
-            if status != 0:
-                by = failed[0] if failed else tests
-                return Verdict(mutant, "timeout" if status is None else "killed", by)
-        return Verdict(mutant, outcome)
+            verdicts.append(self._judged_by(mutant, tests))
+            if verdicts[-1].outcome in ("killed", "timeout"):
+                break
+        return min(verdicts, key=lambda one: OUTCOMES.index(one.outcome))
 
-    def _with_fault(
-        self, mutant: Mutant, words: Sequence[str], limit_s: float
-    ) -> tuple[int | None, list[str]]:
+    def _judged_by(self, mutant: Mutant, tests: str) -> Verdict:
+        """What one set of tests says. A test that fails without the fault, or once only, is left out."""
+        left_out = [each for each, passes in self._passes.items() if not passes]
+        while tests not in left_out:
+            status, failed = self._with_fault(mutant, [tests, *(f"--deselect={each}" for each in left_out)])
+            if status is None:
+                return Verdict(mutant, "timeout", tests)
+            if status in (0, NO_TESTS):
+                return Verdict(mutant, "untested" if status else "survived")
+            by = failed[0] if failed and failed[0] not in left_out else tests
+            if not self._passes_without(by):
+                print(f"{by} fails without any fault and is left out", file=sys.stderr)
+            elif self._has_failed(self._with_fault(mutant, [by])):
+                return Verdict(mutant, "killed", by)
+            else:
+                print(f"{by} failed once with {mutant}, and not again alone", file=sys.stderr)
+            left_out.append(by)
+        return Verdict(mutant, "untested")
+
+    def _passes_without(self, test: str) -> bool:
+        if test not in self._passes:
+            self._passes[test] = not self._has_failed(self._pytest([test]))
+        return self._passes[test]
+
+    def _has_failed(self, run: tuple[int | None, list[str]]) -> bool:
+        return run[0] not in (0, NO_TESTS, None)
+
+    def _with_fault(self, mutant: Mutant, words: Sequence[str]) -> tuple[int | None, list[str]]:
         path = self.root / mutant.file
         source = path.read_bytes()
         path.write_bytes(mutant.applied(source))
         try:
-            return self._pytest(["-x", *words], limit_s)
+            return self._pytest(["-x", *words])
         finally:
             path.write_bytes(source)
 
-    def _asked(self, tests: str) -> tuple[float, list[str]]:
-        """How long these tests may take with a fault, and the words for pytest that leave out those that fail
-        anyway. 0.0: they cannot be asked, or there are none.
-        """
-        if tests not in self._clean:
-            began = time.monotonic()
-            status, failed = self._pytest([tests], self.longest_s)
-            limit_s = self.timeout_s + 4 * (time.monotonic() - began)
-            if status is None:
-                print(f"{tests} takes longer than {self.longest_s:g} s and is left out", file=sys.stderr)
-            for each in failed:
-                print(f"{each} fails without any fault and is left out", file=sys.stderr)
-            words = [tests, *(f"--deselect={each}" for each in failed)]
-            is_usable = status == 0 or (status == 1 and self._pytest(words, self.longest_s)[0] == 0)
-            self._clean[tests] = limit_s if is_usable else 0.0, words
-        return self._clean[tests]
-
-    def _pytest(self, words: Sequence[str], limit_s: float) -> tuple[int | None, list[str]]:
+    def _pytest(self, words: Sequence[str]) -> tuple[int | None, list[str]]:
         """Its exit status and the tests that failed; None when the time is over."""
-        call = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *words]
+        call = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            f"timeout={TEST_S}",
+        ]
         with tempfile.TemporaryFile() as said:
             run = subprocess.Popen(
-                [*call, "--hypothesis-seed=0", "--tb=no"],
+                [*call, "--hypothesis-seed=0", "--tb=no", *words],
                 cwd=self.root,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -377,7 +394,7 @@ class Bench:
                 preexec_fn=_limit_memory if os.name == "posix" else None,
             )
             try:
-                status = run.wait(limit_s)
+                status = run.wait(self.timeout_s)
             except subprocess.TimeoutExpired:
                 return None, []
             finally:
@@ -385,10 +402,15 @@ class Bench:
             said.seek(0)
             lines = said.read().decode(errors="replace").splitlines()
         return status, [
-            line.partition(" ")[2].partition(" - ")[0]
-            for line in lines
-            if line.startswith(("FAILED ", "ERROR "))
+            _test_id(line.partition(" ")[2]) for line in lines if line.startswith(("FAILED ", "ERROR "))
         ]
+
+
+def _test_id(line: str) -> str:
+    """The test of a line of pytest's summary, `<id> - <reason>`. One with spaces: all of its siblings, as the
+    reason could begin anywhere."""
+    name = line.partition(" - ")[0]
+    return name.partition("[")[0] if " " in name or ("[" in name and not name.endswith("]")) else name
 
 
 def _limit_memory() -> None:
@@ -445,14 +467,14 @@ def wanted(house: Path, places: Sequence[str]) -> Iterator[Mutant]:
 
 
 def table(verdicts: Sequence[Verdict]) -> str:
-    """One row per folder, one for log lines: drawn, killed (or timed out), survived, untested."""
+    """One row per folder, one for log lines. The share is that of the killed: a time-out shows nothing."""
     rows: dict[str, Counter[str]] = {}
     for one in verdicts:
         rows.setdefault(_row(one), Counter())[one.outcome] += 1
     counted = Counter(one.outcome for one in verdicts if not one.mutant.in_log)
-    noticed = counted["killed"] + counted["timeout"]
-    share = f"{100 * noticed / judged:8.1f} %" if (judged := noticed + counted["survived"]) else ""
-    head = f"{'folder':<14}{'drawn':>9}{'killed':>10}{'survived':>10}{'untested':>10}"
+    judged = counted.total() - counted["untested"]
+    share = f"{100 * counted['killed'] / judged:8.1f} %" if judged else ""
+    head = f"{'folder':<14}{'drawn':>9}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)
     lines = [_line(name, outcomes) for name, outcomes in sorted(rows.items())]
     return "\n".join([head, *lines, _line("all but logs", counted) + share])
 
@@ -462,8 +484,7 @@ def _row(verdict: Verdict) -> str:
 
 
 def _line(name: str, outcomes: Counter[str]) -> str:
-    numbers = outcomes["killed"] + outcomes["timeout"], outcomes["survived"], outcomes["untested"]
-    return f"{name:<14}{outcomes.total():>9}" + "".join(f"{number:>10}" for number in numbers)
+    return f"{name:<14}{outcomes.total():>9}" + "".join(f"{outcomes[outcome]:>10}" for outcome in OUTCOMES)
 
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -490,17 +511,10 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--timeout",
         type=float,
-        default=30.0,
+        default=1800.0,
         metavar="SECONDS",
-        help="a fault counts as noticed when the tests take this much more than four times their usual time"
+        help="stop a set of tests that takes longer; the fault then counts as neither noticed nor survived"
         " (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--longest",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="leave out a set of tests that takes longer than this without a fault (default: %(default)s)",
     )
     parser.add_argument("--list", action="store_true", help="print what would be tried, and run nothing")
     parser.add_argument(
@@ -510,7 +524,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The exit status: 1 when a fault outside of log lines has survived."""
+    """The exit status: 1 when a fault outside of log lines has survived, or let the tests run on for ever."""
     asked = _arguments(words)
     kinds = asked.kind or KINDS
     possible = [one for one in wanted(HOUSE, asked.places) if one.kind in kinds]
@@ -525,13 +539,13 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # not without the copy being removed
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         make_copy(HOUSE, Path(folder))
-        bench = Bench(Path(folder), asked.timeout, asked.longest)
+        bench = Bench(Path(folder), asked.timeout)
         verdicts = []
         for number, mutant in enumerate(drawn, 1):
             verdicts.append(bench.judge(mutant))
             by = f" ({verdicts[-1].by})" if verdicts[-1].by else ""
             print(f"{number}/{len(drawn)} {verdicts[-1].outcome}: {mutant}{by}", flush=True)
-    survivors = [one.mutant for one in verdicts if one.outcome == "survived"]
+    survivors = [one.mutant for one in verdicts if one.outcome in ("survived", "timeout")]
     print("", table(verdicts), "", "survived:" if survivors else "none survived", *survivors, sep="\n")
     return int(any(not one.in_log for one in survivors))
 

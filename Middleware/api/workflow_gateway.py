@@ -92,7 +92,7 @@ def _manager(user: UserSettings, request: RequestContext) -> WorkflowManager:
 
 def capabilities_of(snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None) -> list[str]:
     """What the model of this user, or of this shared workflow, can do (10.1)."""
-    from Middleware.workflows.checks.user_walk import capabilities
+    from Middleware.workflows.checks.model_walk import capabilities
 
     return capabilities(snapshot, user, workflow)
 

@@ -54,9 +54,7 @@ class EmbeddingService:
         self.handler = handler_class(
             HandlerSettings(
                 endpoint=endpoint,
-                url=endpoint.url,
                 api_key=endpoint.api_key,
-                model=endpoint.model,
                 headers=endpoint.extra_headers,
                 suppress_retries=True,
                 connect_timeout_s=connect_s,

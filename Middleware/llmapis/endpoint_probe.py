@@ -93,7 +93,7 @@ def _probe_another(handler: LlmApiHandler, first: Probe, url: str) -> Probe:
     seen = replace(first, more_address=url, seconds=0.0, whole=False, numbers=0, thinks=False, error=None)
     try:
         place = guarded_place(first.endpoint, url)
-        handler = type(handler)(replace(handler.settings, url=url, pinned=place.addresses))
+        handler = type(handler)(replace(handler.settings, address=url, pinned=place.addresses))
         return _probe_answer(replace(seen, url=handler._get_api_endpoint_url()), handler)
     except BackendError as error:
         return replace(seen, error=error)

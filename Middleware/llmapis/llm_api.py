@@ -219,10 +219,8 @@ class LlmApiService:
         connect_s, read_s = timeouts(endpoint, self.user, READ_TIMEOUT_S)
         return HandlerSettings(
             endpoint=endpoint,
-            url=endpoint.url,
             api_key=endpoint.api_key,
             samplers=self._samplers,
-            model=endpoint.model,
             headers=endpoint.extra_headers,
             stream=stream,
             max_tokens=self.max_tokens,
@@ -238,7 +236,7 @@ def settings_at(settings: HandlerSettings, at: Stop) -> HandlerSettings:
     is_first = at.url == settings.endpoint.url
     return replace(
         settings,
-        url=at.url,
+        address=at.url,
         pinned=settings.pinned if is_first else at.pinned,
         suppress_retries=settings.suppress_retries or not at.is_last,
     )

@@ -86,4 +86,4 @@ def _ask(service: LlmApiService, own: CallArguments, stop: Stop | None) -> str:
         return "done" if has_read else "stopped"
     finally:
         if not has_read and own.built is not None:
-            held_prompts().forget(handler.settings.url, handler.settings.model, own.built.prompt)
+            held_prompts().forget(handler.settings.url, service.endpoint.model, own.built.prompt)

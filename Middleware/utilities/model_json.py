@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 MAX_DEPTH = 100
@@ -127,7 +127,8 @@ _FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\n(.*?)```", re.S)
 _OPENING = re.compile(r"[{\[]")
 _DECODER = json.JSONDecoder(strict=False)
 """Models write line ends into strings as they are."""
-_TRIES = 1000
+ReadsValue = Callable[[str, int], tuple[Any, int]]
+TRIES = 1000
 """Places from which a value is looked for; a reply of nothing but brackets must not take for ever."""
 
 
@@ -137,19 +138,22 @@ def places_of_json(reply: str) -> list[str]:
     return [*(fence[2] for fence in fences), reply]
 
 
-def json_values(text: str) -> Iterator[tuple[int, Any, int]]:
+def json_values(
+    text: str, read: ReadsValue = _DECODER.raw_decode, tries: int = TRIES
+) -> Iterator[tuple[int, Any, int]]:
     """JSON objects and arrays, each with where it begins and ends, from left to right.
 
-    Up to one that is nested too deeply: to try each bracket of it would take minutes.
+    `read(text, start)`: the value that begins there, and its end; raises ValueError where there is none. Up
+    to one that is nested too deeply: to try each bracket of it would take minutes.
     """
     position = 0
-    for _ in range(_TRIES):
+    for _ in range(tries):
         opening = _OPENING.search(text, position)
         if opening is None:
             return
         start, position = opening.start(), opening.end()
         try:
-            value, position = _DECODER.raw_decode(text, start)
+            value, position = read(text, start)
         except ValueError:
             continue
         except RecursionError:
@@ -172,6 +176,15 @@ class NoNumber(ValueError):
 def strict_loads(text: str | bytes) -> Any:
     """The value of a JSON text. Raises NoNumber, ValueError, RecursionError."""
     return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+
+
+def is_json(text: str) -> bool:
+    """Whether Python's parser reads the text."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def object_of(text: str) -> dict[str, Any] | None:

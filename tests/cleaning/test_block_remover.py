@@ -29,6 +29,9 @@ SITUATIONS = [  # id, options of the rule, text, what comes out, completed thoug
     ("unclosed is dropped", {}, "a[b]", "a", []),
     ("unclosed is kept", {"keep": True}, "a[b]", "a[b]", []),
     ("half an end inside", {}, "[a]b]]c", "c", ["a]b"]),
+    ("a tag in code", {"code_is_text": True}, "`a [b]]` c", "`a [b]]` c", []),
+    ("code that is a tag alone", {"code_is_text": True}, "`[` a[b]]c", "`[` ac", ["b"]),
+    ("a tag in a fence", {"code_is_text": True}, "```\n[b]]\n```\n[c]]", "```\n[b]]\n```\n", ["c"]),
 ]
 
 

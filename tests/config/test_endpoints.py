@@ -91,6 +91,14 @@ class TestEndpoint:
         found = EndpointConfig("E", {"requestStreamUsage": own}, "t", {"requestStreamUsage": of_api_type})
         assert found.request_stream_usage is expected
 
+    @pytest.mark.parametrize(
+        ("size", "expected"), [(0, None), (-1, None), (True, None), (None, None), (1, 1), (8192.5, 8192.5)]
+    )
+    def test_a_window_without_room_is_none(self, size, expected):
+        """Nothing is fitted into it; the check has said so."""
+        found = EndpointConfig("E", {"maxContextTokenSize": size}, "t", {})
+        assert found.max_context_token_size == expected
+
     def test_the_root_is_not_tried_when_there_is_a_sub_folder(self, tree):
         with pytest.raises(ConfigMissing, match="Endpoints/lan/main"):
             load_endpoint(tree.snapshot(), LAN, "main")

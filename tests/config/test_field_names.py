@@ -40,6 +40,10 @@ MEANT = [  # a name, the fields that it may mean -> the one that it means
     ("", NODE, None),
     ("modelNameToSendToAPI", ENDPOINT, None),
     ("vector", ["vectorMemoryPreset", "vectorMemoryLimit"], None),
+    ("workflowName", ["workflow", "prompt"], "workflow"),
+    ("moss", ["oldMossGreen"], "oldMossGreen"),
+    ("moss", ["veryOldMossGreen"], None),
+    ("mossGreen", ["greenMoss"], None),
 ]
 
 

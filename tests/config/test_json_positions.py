@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.config.json_positions import parse, positions
+from Middleware.config.json_positions import count_values, parse, positions
 from Middleware.config.validation import json_pointer
 
 TEXT = """{ // {"nodes": 1}
@@ -131,6 +131,21 @@ def test_of_a_key_that_stands_twice_the_last_counts():
         ("/a", False),
         ("/b", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "count"), [("[1, [2], 3]", 99, 5), ("[1, 2, 3]", 4, 4), ("[1, 2, 3]", 3, 3), ("[1] [2]", 99, 2), ("", 1, 0)]
+)  # fmt: skip
+def test_values_are_counted_so_far(text, most, count):
+    """One that holds others is one; behind the end of the first nothing is."""
+    assert count_values(text, most) == count
+
+
+@pytest.mark.parametrize(("index", "found"), [("1", "8"), ("000000001", "8"), ("0000000001", "[")])
+def test_the_digits_of_an_index(index, found):
+    """More than nine are none: nobody makes a number of a million digits."""
+    text = "[7, 8]"
+    assert text[slice(*positions(text).value(f"/{index}"))] == found
 
 
 @pytest.mark.parametrize(

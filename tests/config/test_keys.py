@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,8 @@ from Middleware.config.keys import (
     one_of,
 )
 from Middleware.config.validation import check, schema
+from Middleware.workflows.handlers.node_types import NODES
+from Middleware.workflows.models.node_keys import COMMON_KEYS
 
 BOTH = Key(must={"type": ["integer", "string"]}, should={"minimum": 0}, read=lambda found: found or None)
 
@@ -176,19 +179,27 @@ def test_a_dataclass_without_a_file_holds_the_defaults():
 
 
 PACKAGE = Path(Middleware.__path__[0])
-NODES = PACKAGE / "workflows" / "handlers"
-SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if NODES not in path.parents]
+HANDLERS = PACKAGE / "workflows" / "handlers"
+SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if HANDLERS not in path.parents]
 KINDS = sorted(validation._FILES)
 
 
-def names_with_defaults(shape) -> set[str]:
-    """The keys, at any depth of a schema, that state a default."""
-    inner = [*shape.get("properties", {}).items(), ("", shape.get("additionalProperties"))]
-    found = {name for name, stated in inner if name and "default" in stated}
-    return found.union(*(names_with_defaults(one) for _, one in inner if isinstance(one, Mapping)))
+def defaults_in(shape) -> Iterator[tuple[str, Any]]:
+    """The keys, at any depth of a schema, that state a default, with it."""
+    for name, stated in [*shape.get("properties", {}).items(), ("", shape.get("additionalProperties"))]:
+        if isinstance(stated, Mapping):
+            if name and "default" in stated:
+                yield name, stated["default"]
+            yield from defaults_in(stated)
 
 
-DEFAULTS = set().union(*(names_with_defaults(schema(kind)) for kind in KINDS))
+def defaults_of_nodes() -> Iterator[tuple[str, Any]]:
+    for keys in (COMMON_KEYS, *(NODES[node].KEYS for node in NODES)):
+        yield from ((name, key.default) for name, key in keys.items())
+
+
+OF_FILES = [pair for kind in KINDS for pair in defaults_in(schema(kind))]
+DEFAULTS = {name for name, _ in OF_FILES}
 
 
 def is_literal(node) -> bool:
@@ -235,6 +246,60 @@ g.get("port")
 def test_no_default_is_said_again():
     """It stands in the key alone; who reads the value without it asks the key."""
     again = {path: defaults_said_again(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert {str(path.relative_to(PACKAGE)): found for path, found in again.items() if found} == {}
+
+
+SAID = {(name, type(value), str(value)) for name, value in (*OF_FILES, *defaults_of_nodes())}
+
+
+def is_its_default(name, value) -> bool:
+    """Whether the two nodes are a key's name and the very default that it states. A switch that is off says
+    nothing that a default would say."""
+    if not (isinstance(name, ast.Constant) and is_literal(value)) or value.value is False:
+        return False
+    return (name.value, type(value.value), str(value.value)) in SAID
+
+
+def pairs_of_table(node) -> list[tuple[ast.AST, ast.AST]]:
+    """What a table holds: `{"name": 5}`, `("name", 5)`, `dict(name=5)`. A dict that spreads another is that
+    one with changes, and no table."""
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return list(zip(node.keys, node.values, strict=True))
+    if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == 2:
+        return [(node.elts[0], node.elts[1])]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        return [(ast.Constant(word.arg), word.value) for word in node.keywords]
+    return []
+
+
+def defaults_in_tables(source: str) -> list[tuple[int, str]]:
+    """Entries of tables that say a stated default again: (line, name)."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.expr)]
+    return [
+        (value.lineno, name.value)
+        for node in nodes
+        for name, value in pairs_of_table(node)
+        if is_its_default(name, value)
+    ]
+
+
+def test_the_scan_sees_a_default_in_a_table():
+    """Of files and of nodes; other values, and what changes another table, are let through."""
+    source = """
+a = {"port": 5000, "maxMessagesBetweenChunks": 5}
+b = [("location", "top"), ("limit", 5)]
+c = dict(limit=5)
+d = {"port": 5001, "maxMessagesBetweenChunks": 1, "chat": False, "limit": KEYS["limit"].default}
+e = {**d, "port": 5000}
+f = ("limit", 5, 6)
+"""
+    found = [(2, "port"), (2, "maxMessagesBetweenChunks"), (3, "location"), (3, "limit"), (4, "limit")]
+    assert sorted(defaults_in_tables(source)) == sorted(found)
+
+
+def test_no_table_says_a_default_again():
+    """Nor do the nodes' own modules."""
+    again = {path: defaults_in_tables(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
     assert {str(path.relative_to(PACKAGE)): found for path, found in again.items() if found} == {}
 
 

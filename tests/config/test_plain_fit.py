@@ -73,3 +73,39 @@ def test_the_files_of_the_house_get_it(path):
 def test_no_yes(value, wanted):
     """A fault, or a keyword that is not known here."""
     assert not plainly_fits(value, wanted)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (True, {"type": "boolean"}),
+        (None, {"type": ["string", "null"]}),
+        (1.5, {"type": "number"}),
+        (2, {"enum": [1, 2]}),
+        (1, {"minimum": 1}),
+        ("x", {"minimum": 1}),
+        (1, {"maximum": 1}),
+        ("x", {"maximum": 1}),
+        (1.5, {"exclusiveMinimum": 1}),
+        ("x", {"exclusiveMinimum": 1}),
+        ("x", {"minLength": 1}),
+        (1, {"minLength": 1}),
+        ({"a": 1}, {"minProperties": 1}),
+        ([], {"minProperties": 1}),
+        ("xy", {"pattern": "y"}),
+        (1, {"pattern": "y"}),
+        ([1, 2], {"items": {"type": "integer"}}),
+        ("x", {"items": {"type": "integer"}}),
+        ({"a": 1, "b": ""}, {"properties": {"a": {"type": "integer"}, "c": {"type": "integer"}}}),
+        ([], {"properties": {"a": {"type": "integer"}}}),
+        ({"a": 1}, {"required": ["a"]}),
+        ("x", {"required": ["a"]}),
+        ({"a": 1}, {"additionalProperties": True}),
+        ("x", {"title": "T", "description": "d", "default": 1, "examples": [], "x-level": "note"}),
+        ("x", True),
+    ],
+    ids=lambda value: json.dumps(value),
+)
+def test_a_yes_without_the_validator(value, wanted):
+    """A value that keeps to a keyword, and one of a type of which the keyword says nothing."""
+    assert plainly_fits(value, wanted)

@@ -62,6 +62,7 @@ TYPOS = [
     ("template-role", "PromptTemplates/a.json", {"promptTemplateOtherPrefix": 5}, "/promptTemplateOtherPrefix", ERROR, "a string"),
     ("routing", "Routing/a.json", {"CODE": {"descripton": "x", "workflow": "y"}}, "/CODE", ERROR, "'descripton' meant"),
     ("mcp", "MCPServers/a.json", {"transport": "stdoi"}, "/transport", ERROR, "'stdio'"),
+    ("mcp-empty", "MCPServers/a.json", {}, "", ERROR, "'transport' is missing"),
     ("mcp-command", "MCPServers/a.json", {"transport": "stdio"}, "", ERROR, "'command' is missing"),
     ("mcp-url", "MCPServers/a.json", {"transport": "sse", "command": "x"}, "", ERROR, "'url' is missing"),
     ("mcp-guard", "MCPServers/a.json", {"transport": "sse", "url": "u", "blockPrivateAddresses": "no"}, "/blockPrivateAddresses", ERROR, "true or false"),
@@ -82,6 +83,9 @@ def test_a_typo_is_told_with_its_place_and_a_way_out(file, document, pointer, le
     assert (finding.file, finding.pointer, finding.level) == (file, pointer, level)
 
 
+WITH_A_SLIP = ("user-liveness", "pointer", "endpoint-missing", "apitype", "routing")
+"""A required name is there, misspelt."""
+
 GOOD = [
     ("null-is-absent", "Endpoints/a.json", ENDPOINT | {"apiKey": None, "promptTemplate": None, "presetSamplers": None}),
     ("nested-null", "ApiTypes/a.json", {"type": "x", "thinking": {"field": None}}),
@@ -99,6 +103,16 @@ GOOD = [
 @pytest.mark.parametrize(("file", "document"), [c[1:] for c in GOOD], ids=[c[0] for c in GOOD])
 def test_what_is_right_is_not_told_of(file, document):
     assert check_file(file, document) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "document", "count"),
+    [(*case[1:3], 1 + (case[0] in WITH_A_SLIP)) for case in TYPOS],
+    ids=[case[0] for case in TYPOS],
+)
+def test_a_typo_is_told_once(file, document, count):
+    """A name that slipped is missing, and is unknown; nothing else follows from a fault."""
+    assert len(check_file(file, document)) == count
 
 
 def test_an_unknown_field_without_a_near_name_is_a_note():

@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.config.users import UserSettings
-from Middleware.config.workflows import chat_names, input_count, load_tool, tool_faults, tool_offer
+from Middleware.config.workflows import ToolInput, chat_names, input_count, load_tool, tool_faults, tool_offer
 
 ANA = UserSettings("ana")
 FILE = "Workflows/_shared/tide/_mcpTool.json"
@@ -126,3 +126,25 @@ def test_a_tool_without_a_name_is_called_as_its_folder(configs, folder, name):
         put(configs, {"description": "Tide."}, folder), f"Workflows/_shared/{folder}/_mcpTool.json"
     )
     assert (tool.folder, tool.name) == (folder, name)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "fault"),
+    [
+        ({"type": "string"}, "", None),
+        ({"type": "string"}, 5, "'a' must be a string"),
+        ({"type": "string", "enum": ["m", "ft"]}, "ft", None),
+        ({"type": "string", "enum": ["m", "ft"]}, "yd", "'a' must be one of: m, ft"),
+        ({"type": "integer", "enum": [1, 2]}, 2, None),
+        ({"type": "integer", "enum": [1, 2]}, "2", "'a' must be a whole number"),
+        ({"type": "integer"}, True, "'a' must be a whole number"),
+        ({"type": "number"}, 1.5, None),
+        ({"type": "number"}, True, "'a' must be a number"),
+        ({"type": "boolean"}, False, None),
+        ({"type": "boolean"}, 0, "'a' must be true or false"),
+    ],
+    ids=str,
+)
+def test_what_a_value_of_an_input_must_be(schema, value, fault):
+    """Of its type, then one of those that are allowed."""
+    assert ToolInput("a", schema).fault(value) == fault

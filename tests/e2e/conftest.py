@@ -192,6 +192,8 @@ class Gunicorn(Server):
             "-w",
             str(self.workers),
             *self.options,
+            "--timeout",  # a busy machine may not let a worker say in time that it lives
+            f"{PATIENCE_S:g}",
             "-b",
             f"127.0.0.1:{self.port}",
             call,

@@ -17,22 +17,9 @@ from Middleware.api.commands import schemas
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.workflows.handlers.node_types import NODES, every_node, model_nodes
 from tests.patience import PATIENCE_S
+from tests.shipped import CONFIGS, SCHEMA_FILES
 
 pytestmark = pytest.mark.editor
-
-CONFIGS = INSTALL_DIRECTORY / "Public" / "Configs"
-FOLDERS = {
-    "user.json": "Users/[!_]*.json",
-    "endpoint.json": "Endpoints/**/*.json",
-    "apitype.json": "ApiTypes/*.json",
-    "preset.json": "Presets/**/*.json",
-    "prompttemplate.json": "PromptTemplates/*.json",
-    "routing.json": "Routing/*.json",
-    "mcpserver.json": "MCPServers/*.json",
-    "workflow.json": "Workflows/**/*.json",
-    "memorysettings.json": "Workflows/**/Memory-Settings.json",
-    "compactorsettings.json": "Workflows/**/Compactor-Settings.json",
-}
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +58,12 @@ def offered(ask, text, file="workflow.json"):
 class TestUnderlined:
     """What is wrong, and nothing else."""
 
-    @pytest.mark.parametrize("file", FOLDERS)
+    @pytest.mark.parametrize("file", SCHEMA_FILES)
     def test_nothing_of_what_is_shipped(self, ask, file):
-        others = {path for name, folder in FOLDERS.items() if name != file for path in CONFIGS.glob(folder)}
-        own = set(CONFIGS.glob(FOLDERS[file]))
+        others = {
+            path for name, folder in SCHEMA_FILES.items() if name != file for path in CONFIGS.glob(folder)
+        }
+        own = set(CONFIGS.glob(SCHEMA_FILES[file]))
         paths = sorted(own - others if file == "workflow.json" else own)
         answers = ask(*((file, path.read_text("utf-8").replace("|", "")) for path in paths))
         said = {path.name: answer["diagnostics"] for path, answer in zip(paths, answers, strict=True)}

@@ -38,9 +38,7 @@ def make_handler():
         return backend(api_type["type"])(
             HandlerSettings(
                 endpoint=config,
-                url=config.url,
                 api_key=config.api_key,
-                model=config.model,
                 headers=config.extra_headers,
                 **{"stream": True, "max_tokens": 100, **settings},
             )

@@ -20,6 +20,7 @@ from Middleware.llmapis.llm_api import LlmApiService, LlmText
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
+from tests.llmapis.scripts import saying
 from tests.patience import PATIENCE_S
 
 HELLO = [{"role": "user", "content": "Hi"}]
@@ -49,18 +50,6 @@ def service(configs):
     return lambda name="E", stream=True, preset=None: LlmApiService(
         name, preset, 99, stream, **configs.given()
     )
-
-
-def saying(*parts, keep=True):
-    """Answers each request with the same bytes."""
-
-    def script(peer):
-        while peer.request():
-            peer.send(*parts)
-            if not keep:
-                return
-
-    return script
 
 
 def asking(conversation, request_id=None):

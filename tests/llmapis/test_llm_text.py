@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from Middleware.llmapis.llm_text import LlmText
+import pytest
+
+from Middleware.llmapis.llm_text import LlmText, note_answer
 
 
 def test_a_thought_taken_out_of_the_text():
@@ -12,3 +14,32 @@ def test_a_thought_taken_out_of_the_text():
     assert (apart, apart.thinking) == ("a", "hm")
     assert {**vars(answer), "thinking": "hm"} == vars(apart)
     assert (answer, answer.thinking) == ("<t>hm</t>a", "")
+
+
+class Told:
+    """A node that is observed."""
+
+    def __init__(self):
+        self.answers = []
+
+    def note_answer(self, text, thinking):
+        self.answers.append((text, thinking))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (LlmText("a", thinking="hm"), ("a", "hm")),
+        (LlmText("a"), ("a", "")),
+        ("a", ("a", "")),
+        ({"content": "a", "thinking": "hm", "tool_calls": []}, ("a", "hm")),
+        ({"content": None, "tool_calls": []}, ("", "")),
+    ],
+    ids=["thoughts", "none", "plain", "calls", "calls-alone"],
+)
+def test_observers_see_text_and_thoughts(answer, told):
+    """The answer goes on as it is."""
+    node = Told()
+    assert note_answer(node, answer) is answer
+    assert node.answers == [told]
+    assert note_answer(None, answer) is answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, ErrorReply
+from Middleware.services import answers
 from tests.protocols.streams import CALL, REST, STEPS, SUM, chunk, framer, payloads
 
 
@@ -32,6 +33,15 @@ class TestOllama:
             framer(api_type, workflow_usage=lambda: usage).units([chunk("a"), chunk("", "stop")])
         )
         assert done.get("workflow_usage") == usage and "workflow_usage" not in first
+
+    def test_how_long_it_took(self, monkeypatch):
+        """From batch to batch, whatever is in them."""
+        stream = framer("ollamaapichat", arrived=7.0, started=9.0)
+        for now, batch in [(10.0, [chunk(thinking="t")]), (12.0, [chunk("a")]), (14.0, [chunk("", "stop")])]:
+            monkeypatch.setattr(answers.time, "monotonic", lambda now=now: now)
+            units = stream.units(batch)
+        [done] = payloads(units)
+        assert [value / 1e9 for name, value in done.items() if name.endswith("duration")] == [7, 2, 1, 4]
 
     def test_tool_calls_are_sent_complete_before_the_end(self):
         """On an object of their own; the reason is a stop."""

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.services import answers
 from Middleware.services.answers import (
     AnswerCollector,
     AnswerFacts,
@@ -211,13 +212,15 @@ class TestNumbers:
         metrics = Pace().metrics(AnswerFacts("r", "m", unmeasured=True), usage_numbers(None, "x"))
         assert set(metrics.values()) == {0} and len(metrics) == 6
 
-    def test_output_is_marked(self):
+    def test_output_is_marked(self, monkeypatch):
         """The first mark stays, the last moves."""
         pace = Pace()
-        pace.mark()
-        first = pace.first
-        pace.mark()
-        assert pace.first == first and pace.last >= first
+        for now in (10.0, 11.5, 14.0):
+            monkeypatch.setattr(answers.time, "monotonic", lambda now=now: now)
+            pace.mark()
+        assert (pace.first, pace.last) == (10.0, 14.0)
+        metrics = pace.metrics(AnswerFacts("r", "m", arrived=7.0, started=9.0), usage_numbers(None, "x"))
+        assert [value / 1e9 for name, value in metrics.items() if name.endswith("duration")] == [7, 2, 1, 4]
 
 
 class TestCurrentFacts:

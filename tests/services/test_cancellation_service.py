@@ -45,6 +45,15 @@ class TestMarks:
         service.request_cancellation("new")
         assert service.get_all_cancelled_requests() == {"new"}
 
+    @pytest.mark.parametrize(("age_s", "left"), [(3600.0, {"old", "new"}), (3600.5, {"new"})])
+    def test_a_mark_lives_for_an_hour(self, service, clock, age_s, left):
+        """Its reason goes with it."""
+        service.request_cancellation("old", "why")
+        clock[0] = age_s
+        service.request_cancellation("new")
+        assert service.get_all_cancelled_requests() == left
+        assert service.reason("old") == ("why" if "old" in left else "")
+
     def test_the_mark_of_a_running_request_is_not_pruned(self, service, clock):
         """It ends with the request."""
         service.begin("old")

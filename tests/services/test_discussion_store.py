@@ -186,6 +186,16 @@ class TestWriting:
         assert make().update_text("state_document.md", lambda _: None) is None
         assert not (root / "talk" / "timestamps.json").exists()
 
+    def test_a_text_that_stays_is_given_back(self, make):
+        """As it is; nothing is written."""
+        store = make()
+        store.update_text("state_document.md", lambda _: "a")
+        assert (
+            store.update_text("state_document.md", lambda _: None)
+            == "a"
+            == store.read_text("state_document.md")
+        )
+
     def test_text_is_read_changed_and_its_previous_version_kept(self, make, root):
         store = make()
         assert store.update_text("state_document.md", lambda old: f"{old}/one") == "None/one"

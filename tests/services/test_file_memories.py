@@ -37,6 +37,13 @@ def memories(store):
     return made
 
 
+def test_they_exist_once_they_were_opened(store):
+    """Looking at them makes no file; until there is one, they are made of the whole conversation."""
+    made = FileMemories(store)
+    assert (made.exists, made.load(), made.exists) == (False, (), False)
+    assert (made.open(), made.exists) == ((), True)
+
+
 def lines(store):
     return json.loads(store.path("memory_ends.json").read_text())
 
@@ -167,6 +174,12 @@ class TestChanges:
         other = FileMemories(DiscussionStore(tmp_path / "other", "d", install=tmp_path / "install"))
         other.take_over(memories)
         assert (other.load(), other.ends(other.load())) == (memories.load(), (A, B, C))
+
+
+def test_a_hash_that_stands_once_needs_no_second_file(memories, monkeypatch):
+    """The place is known."""
+    monkeypatch.setattr(FileMemories, "ends", lambda *_: pytest.fail("the ends were read"))
+    assert [memories.condensed_until(name) for name in ("a", "c", "gone")] == [1, 3, None]
 
 
 class TestPlacesOfEqualHashes:

@@ -79,6 +79,15 @@ def test_the_oldest_binding_is_dropped_at_the_limit(service, caplog):
     assert "the oldest was dropped" in caplog.text
 
 
+@pytest.mark.parametrize(("age_s", "left"), [(900.0, ["old", "new"]), (900.5, ["new"])])
+def test_a_binding_lives_for_a_quarter_of_an_hour(service, clock, age_s, left):
+    """Of a request that ended without a word."""
+    service.admit("old", "short")
+    clock[0] = age_s
+    service.admit("new", "next")
+    assert list(service.bindings()) == left
+
+
 def test_old_bindings_are_pruned_unless_their_request_runs(service, cancellation, clock):
     """Long local generations take more than a quarter of an hour."""
     cancellation.begin("long")

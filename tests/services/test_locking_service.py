@@ -32,16 +32,6 @@ def time_now():
 
 
 @pytest.fixture
-def berlin(monkeypatch):
-    """The system's zone, in which the clock changes on 29 March and 25 October 2026."""
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-@pytest.fixture
 def service(database, time_now):
     def make(instance="one", **options):
         options.setdefault("renew_every_s", None)

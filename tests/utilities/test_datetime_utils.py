@@ -72,16 +72,6 @@ def test_ages(age, text):
     assert age_text(now - age, now) == text
 
 
-@pytest.fixture
-def berlin(monkeypatch):
-    """The system's zone, in which the clock changes on 29 March and 25 October 2026."""
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process cannot be set")
 @pytest.mark.parametrize(
     ("moment", "now", "text"),

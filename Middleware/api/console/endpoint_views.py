@@ -138,7 +138,7 @@ def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:
 def _address(endpoint: EndpointConfig) -> str:
     """Empty for a backend that stays inside this program, whatever its file says."""
     backend = BACKENDS.get(endpoint.type)
-    calls = backend is None or backend(HandlerSettings(endpoint, endpoint.url))._get_api_endpoint_url()
+    calls = backend is None or backend(HandlerSettings(endpoint))._get_api_endpoint_url()
     return endpoint.url if calls else ""
 
 

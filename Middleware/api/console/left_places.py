@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
@@ -151,6 +151,14 @@ def left_place(
     earlier = best.node if is_exact and best is not None else None
     placeholder = _placeholder(node, earlier, _Spot(role, number, text, character, is_exact))
     return LeftPlace(number, character, is_exact, *words, placeholder)
+
+
+def left_placeholder(
+    runs: Callable[[], Iterable[RunTrace]], run: RunTrace, node: NodeTrace, call: CallTrace
+) -> str:
+    """The placeholder at that place, "": none is known."""
+    found = left_place(runs(), run, node, call)
+    return found.placeholder if found is not None else ""
 
 
 def _is_secret(secrets: Secrets, text: str, character: int) -> bool:

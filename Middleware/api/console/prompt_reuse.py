@@ -15,6 +15,8 @@ from Middleware.services.run_trace import CallTrace, RunTrace
 
 CHARS_OF_TOKEN = 4
 """Where nobody counted."""
+LONG_PROMPT_TOKENS = 2000
+AGAIN_SHARE = 0.5
 
 
 class PromptTokens(NamedTuple):
@@ -25,6 +27,15 @@ class PromptTokens(NamedTuple):
     is_about: bool
     held: int | None
     held_is_about: bool
+
+    @property
+    def new(self) -> int:
+        """Those that had to be read."""
+        return self.tokens - (self.held or 0)
+
+    @property
+    def new_is_about(self) -> bool:
+        return self.is_about or self.held_is_about
 
 
 def prompt_tokens(call: CallTrace) -> PromptTokens | None:
@@ -38,6 +49,17 @@ def prompt_tokens(call: CallTrace) -> PromptTokens | None:
         return PromptTokens(tokens, False, min(cached, tokens), False)
     shared = tokens * call.shared_chars // call.prompt_chars if call.compared and call.prompt_chars else None
     return PromptTokens(tokens, not counted, shared, shared is not None)
+
+
+def read_again_size(call: CallTrace) -> PromptTokens | None:
+    """Of a long prompt that shares less than half of what it could with the best one before; None: it was
+    not read again. What a backend counted as held was not read."""
+    size = prompt_tokens(call)
+    if size is None or size.tokens <= LONG_PROMPT_TOKENS or not call.expected_chars:
+        return None
+    expected = size.tokens * call.expected_chars / (call.prompt_chars or 1)
+    is_again = call.shared_chars < AGAIN_SHARE * call.expected_chars
+    return size if is_again and (size.held or 0) < AGAIN_SHARE * expected else None
 
 
 def held_share(calls: Iterable[CallTrace]) -> float | None:

@@ -17,6 +17,7 @@ from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
+from Middleware.utilities.model_json import is_json
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.processors.run import title_of
 
@@ -239,7 +240,7 @@ def whole_text(name: str, text: Text, secrets: Secrets) -> JsonObject:
         "tail": shown.tail,
         "chars": len(text),
         "left_out": shown.left_out,
-        "json": not shown.left_out and _is_json(shown.head),
+        "json": not shown.left_out and is_json(shown.head),
     }
 
 
@@ -353,11 +354,3 @@ def _body(body: bytes, left_out: int) -> Text | None:
         return body.decode("utf-8", "replace")
     head, tail = body[:HEAD_BYTES], body[HEAD_BYTES:]
     return Cut(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), left_out)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

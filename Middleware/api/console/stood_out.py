@@ -10,13 +10,13 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from Middleware.api.console.call_views import LAST_OF_THOUGHTS, cleaning_steps
 from Middleware.api.console.hour import Call, model_name, place_of_model, rate_of
-from Middleware.api.console.left_places import left_place
-from Middleware.api.console.prompt_reuse import place_words, prompt_tokens
+from Middleware.api.console.left_places import left_placeholder
+from Middleware.api.console.prompt_reuse import place_words, read_again_size
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_texts import AnswerTimes, count_of, load_seconds
 from Middleware.api.console.view_contract import Hub
@@ -71,8 +71,6 @@ BEFORE_S = 0.5
 BEFORE_SHARE = 0.3
 FIRST_RUN = "After a start, the first run loads the engine."
 SLOW_FIRST_S = 3.0
-LONG_PROMPT_TOKENS = 2000
-AGAIN_SHARE = 0.5
 THINKING_S = 1.0
 LOADED_S = 1.0
 LATE_FACTOR = 3
@@ -386,21 +384,16 @@ def _prompt_tokens(call: CallTrace) -> str:
 
 
 def read_again_sentences(seen: Seen) -> Iterator[Sentence]:
-    """A long prompt that shares less than half of what it could with the best one before. What a backend
-    counted as held was not read."""
+    """A long prompt that shares too little with the best one before."""
     for node, call in seen.calls:
-        size = prompt_tokens(call)
-        if size is None or size.tokens <= LONG_PROMPT_TOKENS or call.leaves is None:
+        size = read_again_size(call)
+        if size is None or call.leaves is None:
             continue
-        held = size.held or 0
-        expected = size.tokens * call.expected_chars / (call.prompt_chars or 1)
-        if call.shared_chars < AGAIN_SHARE * call.expected_chars and held < AGAIN_SHARE * expected:
-            is_about = size.is_about or size.held_is_about
-            read = f"about {rounded_count(size.tokens - held)}" if is_about else number(size.tokens - held)
-            placeholder = seen.around.place(seen.run, node, call) if seen.run.ended else ""
-            where = place_words(call.leaves) + (f", at {placeholder}" if placeholder else "")
-            text = f"{call.endpoint} read {read} tokens again: its prompt left the one before {where}."
-            yield Sentence("note", text, node)
+        read = rounded_count(size.new) if size.new_is_about else number(size.new)
+        placeholder = seen.around.place(seen.run, node, call) if seen.run.ended else ""
+        where = place_words(call.leaves) + (f", at {placeholder}" if placeholder else "")
+        text = f"{call.endpoint} read {'about ' if size.new_is_about else ''}{read} tokens again: its prompt"
+        yield Sentence("note", f"{text} left the one before {where}.", node)
 
 
 def loaded_model_sentences(seen: Seen) -> Iterator[Sentence]:
@@ -530,11 +523,10 @@ def around_of(hub: Hub) -> Around:
     """What the server knows now. Configs are read when they are asked for."""
     calls = hub.hour.calls if hub.hour is not None else no_calls
 
-    def place(run: RunTrace, node: NodeTrace, call: CallTrace) -> str:
-        found = left_place(hub.recorder.runs(), run, node, call)
-        return found.placeholder if found is not None else ""
+    def model_before(where: str, unix: float) -> str:
+        return hub.hour.model_before(where, unix) if hub.hour is not None else ""
 
-    model_before = hub.hour.model_before if hub.hour is not None else no_model
+    place = partial(left_placeholder, hub.recorder.runs)
     return Around(hub.gate()["limit"], calls, Unfilled(hub), place, model_before)
 
 

@@ -107,6 +107,8 @@ def _copy_conversation(conversation: Messages | None, *, with_images: bool) -> M
 
 def _copy_message(message: Message, with_images: bool) -> Message:
     own = message.copy()
+    if len(own) == 2 and own.get("content").__class__ is str and "role" in own:
+        return own  # nearly every message of a long chat
     if not with_images:
         own.pop("images", None)
     for key, value in own.items():
@@ -153,16 +155,15 @@ class ThoughtSplitter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HandlerSettings:
-    """All that a handler needs to know. `samplers`: the resolved `gen` (translated, append preset merged),
-    before the structural fields. `stream`: whether the backend is asked to stream. `suppress_retries`: the
-    endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS (egress guard), empty =
-    ask."""
+    """All that a handler needs to know beside its endpoint. `api_key`, `headers`: those of the endpoint, read
+    once, since the environment may hold them. `samplers`: the resolved `gen` (translated, append preset
+    merged), before the structural fields. `stream`: whether the backend is asked to stream.
+    `suppress_retries`: the endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS
+    (egress guard), empty = ask. `address`: which of the endpoint's addresses is asked, empty = its first."""
 
     endpoint: EndpointConfig
-    url: str
     api_key: str = field(default="", repr=False)
     samplers: Mapping[str, Any] = field(default_factory=dict)
-    model: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     stream: bool = False
     max_tokens: int = 0
@@ -170,6 +171,12 @@ class HandlerSettings:
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = READ_TIMEOUT_S
     pinned: tuple[str, ...] = ()
+    address: str = ""
+
+    @property
+    def url(self) -> str:
+        """Where the call goes."""
+        return self.address or self.endpoint.url
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -76,7 +76,6 @@ class CallLog:
     `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
-    model: str
     stream: bool
     started: float = field(default_factory=time.monotonic)
     first: float | None = None
@@ -95,14 +94,14 @@ class CallLog:
         """A call of this handler begins."""
         settings = handler.settings
         address = settings.url if len(settings.endpoint.addresses) > 1 else ""
-        log = cls(settings.endpoint, settings.model, settings.stream, address=address)
+        log = cls(settings.endpoint, settings.stream, address=address)
         if asked.trace is not None:
             kind = "prefill" if asked.reads_ahead else "model" if handler.generates else "embedding"
             call = CallTrace(
                 kind,
                 settings.endpoint.name,
                 settings.endpoint.type,
-                settings.model,
+                settings.endpoint.model,
                 secrets=settings.secrets,
                 machine=settings.endpoint.machine,
                 backup_of=asked.backup_of,
@@ -152,7 +151,7 @@ class CallLog:
             self.endpoint.name,
             f" at {shown_url(self.address)}" if self.address else "",
             self.endpoint.api_type_name,
-            self.model,
+            self.endpoint.model,
             "on" if self.stream else "off",
             self.tries,
             first,

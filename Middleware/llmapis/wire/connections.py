@@ -34,14 +34,18 @@ class AbortHandle:
     know whether the backend is there."""
 
     def __init__(
-        self, *, pinned: tuple[str, ...] = (), on_abort: Callable[[AbortHandle], None] | None = None
+        self,
+        *,
+        pinned: tuple[str, ...] = (),
+        on_abort: Callable[[AbortHandle], None] | None = None,
+        reach: EndpointReach | None = None,
     ) -> None:
         self.pinned = pinned
         self.connected = False
         self.reused = False
         self.fresh = False
         self.tries = 0
-        self.reach = EndpointReach()
+        self.reach = EndpointReach() if reach is None else reach
         self._on_abort = on_abort
         self._event = threading.Event()
         self._lock = threading.Lock()

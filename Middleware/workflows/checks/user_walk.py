@@ -51,50 +51,9 @@ from Middleware.workflows.checks.workflow_check import (
     unguarded_findings,
     variable_findings,
 )
-from Middleware.workflows.checks.workflow_graph import known_text
+from Middleware.workflows.checks.workflow_graph import cycles, known_text
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.models.node_keys import COMMON_KEYS
-
-# --------------------------------------------------------------------------
-# Workflows that call themselves, directly or through others. Pure. Source: workflows.md 16.6.
-
-
-def cycles(children: Mapping[str, list[tuple[str, bool]]]) -> Iterator[Finding]:
-    """A warning for a circle of calls that no condition can end, a note for any other."""
-    certain = {file: [c for c, conditional in calls if not conditional] for file, calls in children.items()}
-    possible = {file: [c for c, _ in calls] for file, calls in children.items()}
-    told: set[frozenset[str]] = set()
-    for graph, level, message in (
-        (certain, WARNING, "calls itself without a condition"),
-        (possible, NOTE, "calls itself, under a condition"),
-    ):
-        for circle in _circles(graph):
-            if frozenset(circle) not in told:
-                told.add(frozenset(circle))
-                names = " > ".join([*circle, circle[0]])
-                yield Finding(circle[0], "", level, f"{message}: {names}")
-
-
-def _circles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
-    """One circle for each edge that leads back (depth first, without recursion)."""
-    done: set[str] = set()
-    for start in graph:
-        path: list[str] = []
-        stack: list[tuple[str, bool]] = [(start, False)]
-        while stack:
-            file, leaving = stack.pop()
-            if leaving:
-                path.pop()
-                done.add(file)
-            elif file in path:
-                yield path[path.index(file) :]
-            elif file not in done:
-                path.append(file)
-                stack.append((file, True))
-                stack.extend((child, False) for child in graph.get(file, ()))
-
-
-# --------------------------------------------------------------------------
 
 ANY = 1_000_000
 """More agent inputs than any workflow names: a caller that nobody can count."""
@@ -525,33 +484,3 @@ def _uses_of_settings(key: str, file: str, settings: Mapping[str, Any]) -> Itera
     if settings.get("condenseMemories"):
         own = "condenseMemoriesMaxResponseSizeInTokens"
         yield use("condenseMemories", own if own in settings else LIMIT, 500)
-
-
-# --------------------------------------------------------------------------
-# What a model of the model lists can do: found in the nodes that a request for it can reach.
-
-
-class _ModelWalk(UserWalk):
-    """The walk from one model: the picked shared workflow, else all that the user's own name may lead to."""
-
-    def __init__(self, snapshot: ConfigSnapshot, user: UserSettings, picked: str | None) -> None:
-        super().__init__(snapshot, user)
-        self._picked = picked
-
-    def _roots(self) -> Iterator[Wanted]:
-        if self._picked:
-            folder = paths.shared_workflow_folder(self._user, self._picked)
-            yield Wanted(paths.DEFAULT_WORKFLOW, self._file, "", folder=folder)
-        else:
-            yield from self._own_roots()
-
-
-def capabilities(snapshot: ConfigSnapshot, user: UserSettings, picked: str | None) -> list[str]:
-    """`completion`, and `tools`, `vision` where a node takes them. `picked`: a shared workflow's name."""
-    found = {"completion"}
-    for node in _ModelWalk(snapshot, user, picked).nodes():
-        if node.get("allowTools"):
-            found.add("tools")
-        if node_handler(node.get("type")).takes_pictures(node):
-            found.add("vision")
-    return sorted(found)

@@ -13,6 +13,8 @@ from Middleware.utilities.text_utils import estimate_tokens
 
 JOINT = "\n\n"
 """Between the late text and the message that it is added to."""
+AFTER, BEFORE, ALONE = "after", "before", "alone"
+"""Where the text is: at the end of the user's message, at its start, or in a message of its own."""
 _COUNTED_BY = 256
 """The clamp counts the text in steps of so many tokens, so that its length does not move the window."""
 
@@ -43,8 +45,8 @@ NO_LATE_PROMPT = LatePrompt()
 class LateMessages:
     """A conversation with a late text in it, and where that is.
 
-    `text`: exactly what was added. `place`: `after` and `before`: at the end or the start of the content of
-    the newest user message, joint included; `alone`: it is a message of its own, before the newest user
+    `text`: exactly what was added. `place`: `AFTER` and `BEFORE`: at the end or the start of the content of
+    the newest user message, joint included; `ALONE`: it is a message of its own, before the newest user
     message, before the line of the speaker who is to go on, or at the end; empty: nothing was added.
     """
 
@@ -62,20 +64,20 @@ def add_late(messages: Messages, late: LatePrompt, *, system_stays: bool) -> Lat
         return LateMessages(messages)
     own: Message = {"role": "user", "content": late.text}
     if _ends_with_speakers(messages):
-        return LateMessages([*messages[:-1], own, messages[-1]], late.text, "alone")
+        return LateMessages([*messages[:-1], own, messages[-1]], late.text, ALONE)
     index = _newest_user(messages)
     if index is None:
-        return LateMessages([*messages, own], late.text, "alone")
+        return LateMessages([*messages, own], late.text, ALONE)
     if late.place == "system" and system_stays:
         own["role"] = "system"
-        return LateMessages([*messages[:index], own, *messages[index:]], late.text, "alone")
+        return LateMessages([*messages[:index], own, *messages[index:]], late.text, ALONE)
     content = messages[index]["content"]
     joint = JOINT if content else ""
-    if late.place == "after":
-        text, place = joint + late.text, "after"
+    if late.place == AFTER:
+        text, place = joint + late.text, AFTER
         content += text
     else:
-        text, place = late.text + joint, "before"
+        text, place = late.text + joint, BEFORE
         content = text + content
     changed = {**messages[index], "content": content}
     return LateMessages([*messages[:index], changed, *messages[index + 1 :]], text, place)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from Middleware.utilities.model_json import read_value
+from Middleware.utilities.model_json import TRIES, json_values, read_value
 
 _FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\n(.*?)```", re.S)
 _OPENING = re.compile(r"[{\[]")
@@ -22,8 +21,6 @@ _SUMMARY_KEYS = ("summary", "fact", "memory", "content", "text")
 _PHRASE_KEYS = ("key_phrases", "keywords", "tags")
 """What is asked for, and what models write instead."""
 _KEYS = frozenset((*_SUMMARY_KEYS, *_PHRASE_KEYS, "title", "entities", "topics"))
-_TRIES = 1000
-"""Places from which a value is looked for; a reply of nothing but brackets must not take for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ def _extract_items(value: Any) -> Extracted:
 class _Strict:
     """JSON as it is defined; memories are objects."""
 
-    tries = _TRIES
+    tries = TRIES
 
     def read(self, text: str, start: int) -> tuple[Any, int]:
         return _DECODER.raw_decode(text, start)
@@ -147,7 +144,7 @@ def _first_value(text: str, way: _Strict) -> Any:
     any.
     """
     empty = None
-    for start, value, end in _values(text, way):
+    for start, value, end in json_values(text, way.read, way.tries):
         memories = way.memories_of(value, text[:start])
         if memories is not None and memories is value and isinstance(value, dict):
             return _in_a_row(text, value, end, way)
@@ -156,26 +153,6 @@ def _first_value(text: str, way: _Strict) -> Any:
         if value == [] and not text[:start].strip() and not text[end:].strip():
             empty = value
     return empty
-
-
-def _values(text: str, way: _Strict) -> Iterator[tuple[int, Any, int]]:
-    """JSON objects and arrays, each with where it begins and ends, from left to right.
-
-    Up to one that is nested too deeply: that is no memory, and to try each bracket of it would take minutes.
-    """
-    position = 0
-    for _ in range(way.tries):
-        opening = _OPENING.search(text, position)
-        if opening is None:
-            return
-        start, position = opening.start(), opening.end()
-        try:
-            value, position = way.read(text, start)
-        except ValueError:
-            continue
-        except RecursionError:
-            return
-        yield start, value, position
 
 
 def _in_a_row(text: str, first: Any, end: int, way: _Strict) -> Any:

@@ -7,7 +7,8 @@ was made after. Source: spec memory.md 7.3, 7.4, 18.1, 18.2 (18, 26).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -158,6 +159,19 @@ class FileMemoryPlan:
     rebuilding: bool
 
 
+@contextmanager
+def memory_turn(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> Iterator[bool]:
+    """Wait until nobody else makes memories of the discussion, of whichever kind. False, with a warning: it
+    took too long, or the request was cancelled."""
+    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
+        if not held:
+            context.warn(
+                "another request is making memories of this discussion, so this one leaves them "
+                "to a later turn"
+            )
+        yield held
+
+
 def write_file_memories(
     context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
 ) -> None:
@@ -169,12 +183,8 @@ def write_file_memories(
     messages = without_system(context.messages)
     if plan_chunks(store, settings, messages, rebuilding=rebuilding) is None:
         return
-    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
-        if not held:
-            context.warn(
-                "another request is making memories of this discussion, so this one leaves them "
-                "to a later turn"
-            )
+    with memory_turn(context, store, settings) as is_ours:
+        if not is_ours:
             return
         plan = plan_chunks(store, settings, messages, rebuilding=rebuilding)
         if plan is not None and _write(context, store, settings, plan, told):

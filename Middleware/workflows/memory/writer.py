@@ -26,8 +26,8 @@ from Middleware.workflows.memory.chunking import (
     without_system,
 )
 from Middleware.workflows.memory.extraction import Extracted, extract
-from Middleware.workflows.memory.file_writer import Told, log_progress, write_file_memories
-from Middleware.workflows.memory.settings import MEMORY_LEASE, SettingsFile, lock_timeout_s, memory_settings
+from Middleware.workflows.memory.file_writer import Told, log_progress, memory_turn, write_file_memories
+from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.upkeep import embed_new
 from Middleware.workflows.memory.vector_store import (
     MAX_RETRIES,
@@ -100,12 +100,8 @@ def write_vector_memories(
     """
     if plan_chunks(context, store, settings) is None and not reader.lacks_facts(store, settings):
         return
-    with store.lease(MEMORY_LEASE, lock_timeout_s(settings), context.is_cancelled) as held:
-        if not held:
-            context.warn(
-                "another request is making memories of this discussion, so this one leaves them "
-                "to a later turn"
-            )
+    with memory_turn(context, store, settings) as is_ours:
+        if not is_ours:
             return
         writer = _Writer(context, store, settings)
         plan = plan_chunks(context, store, settings)

@@ -132,9 +132,10 @@ class ExecutionContext(ABC):
     `question`: what the client asked. `config`: the node object; overrides and numbers are done. `messages`:
     the question's, which all runs of the request share (a stamped copy when the node has timestamps). `keys`:
     what the node's type can read with `value`. `stream`: true only for the responder of a streaming run.
-    `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`). `workflow_config`: the object of
-    the object form. `store`: files of the discussion, None without a discussion id. `llm_handler`: None
-    without `endpointName`. `trace`: of this node, None: nobody observes.
+    `agent_outputs`: inputs and earlier outputs, by name (`agent1Output`); `thoughts`: what came before those
+    (`agent1Thinking`). `workflow_config`: the object of the object form. `store`: files of the discussion,
+    None without a discussion id. `llm_handler`: None without `endpointName`. `trace`: of this node, None:
+    nobody observes.
     """
 
     request: RequestContext = field(repr=False)
@@ -152,6 +153,7 @@ class ExecutionContext(ABC):
     is_internal: bool = False
     agent_inputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
     agent_outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    thoughts: Mapping[str, str] = field(default_factory=dict, repr=False)
     llm_handler: LlmHandler | None = field(default=None, repr=False)
     store: DiscussionStore | None = field(default=None, repr=False)
     encryption_key: bytes | None = field(default=None, repr=False)

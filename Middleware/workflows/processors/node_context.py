@@ -29,7 +29,7 @@ from Middleware.workflows.models.execution_context import (
     NodeStream,
 )
 from Middleware.workflows.models.node_keys import EARLY_CHOICES, common_value
-from Middleware.workflows.processors.run import Known, Run, lock_database_of
+from Middleware.workflows.processors.run import Run, lock_database_of
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.providers import VariableSource
 
@@ -94,14 +94,13 @@ class CallNotes:
 
 @dataclass(frozen=True, slots=True)
 class NodeContext(ExecutionContext):
-    """Node `node_number` of `run`. `known`: what the nodes before it gave. `notes`: told by its calls.
-    `is_quiet`: it warns of nothing, as all of that is said elsewhere.
+    """Node `node_number` of `run`. `notes`: told by its calls. `is_quiet`: it warns of nothing, as all of
+    that is said elsewhere.
 
     Made in two steps: first as the node was written, which nothing can be wrong with; then `ready()`.
     """
 
     run: Run = field(kw_only=True, repr=False)
-    known: Known = field(kw_only=True, repr=False)
     run_child: RunChild = field(kw_only=True, repr=False)
     notes: CallNotes = field(kw_only=True, repr=False)
     is_quiet: bool = field(default=False, kw_only=True)
@@ -177,7 +176,7 @@ class NodeContext(ExecutionContext):
             workflow_variables=self.workflow_file.variables,
             agent_inputs=self.agent_inputs,
             agent_outputs=self.agent_outputs,
-            thoughts=self.known.thoughts,
+            thoughts=self.thoughts,
             messages=self.messages if messages is None else messages,
             has_conversation=self.question.has_conversation,
             discussion_id=self.question.discussion_id,

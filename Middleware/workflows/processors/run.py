@@ -128,12 +128,7 @@ class RequestState:
 
 def discussions_root(user: UserSettings) -> Path:
     """Where discussions are kept: launch argument, user file, public folder. Source: workflows.md 1.1."""
-    facts = launch_facts()
-    if facts.discussion_directory is not None:
-        return facts.discussion_directory
-    if user.discussion_directory:
-        return Path(user.discussion_directory).expanduser()
-    return facts.data_root / "DiscussionIds"
+    return _folder(launch_facts().discussion_directory, user.discussion_directory, "DiscussionIds")
 
 
 def old_discussions(user: UserSettings) -> Path | None:
@@ -160,12 +155,13 @@ def lock_folder(user: UserSettings) -> Path:
 
     Source: workflows.md 1.1.
     """
-    facts = launch_facts()
-    if facts.sqlite_directory is not None:
-        return facts.sqlite_directory
-    if user.sql_lite_directory:
-        return Path(user.sql_lite_directory).expanduser()
-    return facts.data_root / "SqlLiteDBs"
+    return _folder(launch_facts().sqlite_directory, user.sql_lite_directory, "SqlLiteDBs")
+
+
+def _folder(of_launch: Path | None, of_user: str, default: str) -> Path:
+    if of_launch is not None:
+        return of_launch
+    return Path(of_user).expanduser() if of_user else launch_facts().data_root / default
 
 
 _ids = random.Random()
@@ -252,29 +248,6 @@ class Run:
         )
         failure.__cause__ = error
         return failure
-
-
-@dataclass(slots=True)
-class Known:
-    """What the nodes of a run can use by name, so far: `inputs` (`agent1Input`), `outputs` (the inputs, and
-    `agent1Output`), `thoughts` (`agent1Thinking`)."""
-
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    outputs: dict[str, Any] = field(default_factory=dict)
-    thoughts: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def at_start(cls, run: Run) -> Known:
-        inputs = {f"agent{i}Input": value for i, value in enumerate(run.inputs, 1)}
-        return cls(inputs, dict(inputs))
-
-    def keep(self, index: int, output: Any, thinking: str) -> None:
-        """What node `index` gave, for the nodes after it."""
-        self.outputs[f"agent{index + 1}Output"] = output
-        self.thoughts[f"agent{index + 1}Thinking"] = thinking
-
-    def output(self, number: int) -> Any:
-        return self.outputs.get(f"agent{number}Output")
 
 
 def _sentences(error: BaseException) -> tuple[str, str]:

@@ -57,7 +57,7 @@ from Middleware.workflows.processors.delivery import (
 from Middleware.workflows.processors.node_context import CallNotes, NodeContext, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
 from Middleware.workflows.processors.read_ahead import ReadAhead
-from Middleware.workflows.processors.run import Known, Run, progress_batch, responder_index
+from Middleware.workflows.processors.run import Run, progress_batch, responder_index
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,9 @@ class WorkflowProcessor:
         self._run_child = run_child
         self._nodes = run.file.nodes
         self._responder = responder_index(self._nodes)
-        self._known = Known.at_start(run)
+        self._inputs = {f"agent{i}Input": value for i, value in enumerate(run.inputs, 1)}
+        self._outputs = dict(self._inputs)
+        self._thoughts: dict[str, str] = {}
         self._delivery: Delivery | None = None
         """Of the responder, from its first piece on."""
         self._begun = False
@@ -107,7 +109,7 @@ class WorkflowProcessor:
                 elif index == self._responder and not self.run.internal:
                     yield from self._answer(index)
                 else:
-                    self._keep(index, self._run_inner_node(index, self.run.question.messages))
+                    self._keep(index, *self._run_inner_node(index, self.run.question.messages))
                 index = end
             if not self._nodes and not self.run.internal:
                 self.run.state.request.answer.complete = True
@@ -121,8 +123,8 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, CallNotes]:
-        """A node that does not answer the user: its cleaned result."""
+    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, list[str]]:
+        """A node that does not answer the user: its cleaned result, and its thoughts."""
         record, trace = self._begin_node(index)
         authored = self.context(index, messages, trace)
         notes = authored.notes
@@ -144,7 +146,7 @@ class WorkflowProcessor:
         finally:
             self._end_node(record)
         self._stop_if_cancelled()
-        return result, notes
+        return result, notes.thinking
 
     def _join_stream(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
         """The whole of a node's stream that nobody watches."""
@@ -211,7 +213,7 @@ class WorkflowProcessor:
             self._stamp_answer(context, text)
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
             notes.thinking = [*([] if own else notes.thinking), *delivery.thoughts]
-            self._keep(index, (delivery.value, notes))
+            self._keep(index, delivery.value, notes.thinking)
             tell_output(context.trace, delivery.value, notes.thinking)
 
         delivery = Delivery(
@@ -232,8 +234,7 @@ class WorkflowProcessor:
             for batch in stream.batches:
                 if answer.complete and not is_kept:
                     is_kept = True
-                    self.value = value()
-                    self._known.keep(index, self.value, "")
+                    self._keep(index, value(), [])
                     tell_output(context.trace, self.value, [])
                     self._stamp_answer(context, result_text(self.value))
                 yield batch
@@ -242,8 +243,7 @@ class WorkflowProcessor:
 
     def _answer_with(self, index: int, text: str, context: NodeContext) -> BatchGenerator:
         """`errorText` in place of an answer."""
-        self.value = text
-        self._known.keep(index, text, "")
+        self._keep(index, text, [])
         state = self.run.state
         batches = [[*batch] for batch in static_batches(text)][:-1]
         finish = finish_chunks(state.request, state.user, SentAnswer(text, self._nodes[index]))
@@ -277,12 +277,12 @@ class WorkflowProcessor:
             stream=run.question.stream and is_responder and not run.internal,
             is_responder=is_responder,
             is_internal=run.internal,
-            agent_inputs=self._known.inputs,
-            agent_outputs=self._known.outputs,
+            agent_inputs=self._inputs,
+            agent_outputs=self._outputs,
+            thoughts=self._thoughts,
             api_key_hash=state.api_key_hash,
             trace=trace,
             run=run,
-            known=self._known,
             run_child=self._run_child,
             notes=CallNotes(),
         )
@@ -326,10 +326,10 @@ class WorkflowProcessor:
             failure = self.run.failure(index, wrong_text)
             raise failure from wrong_text
 
-    def _keep(self, index: int, worked: tuple[NodeValue, CallNotes]) -> None:
+    def _keep(self, index: int, result: NodeValue, thinking: list[str]) -> None:
         """Record what a node gave, for the nodes after it; the responder's is the run's value."""
-        result, notes = worked
-        self._known.keep(index, result, "\n".join(notes.thinking))
+        self._outputs[f"agent{index + 1}Output"] = result
+        self._thoughts[f"agent{index + 1}Thinking"] = "\n".join(thinking)
         if index == self._responder:
             self.value = result
 
@@ -354,7 +354,7 @@ class WorkflowProcessor:
         return end
 
     def _run_group(self, start: int, end: int) -> None:
-        def work(position: int) -> tuple[NodeValue, CallNotes]:
+        def work(position: int) -> tuple[NodeValue, list[str]]:
             self._stop_if_cancelled()
             return self._run_inner_node(start + position, list(self.run.question.messages))
 
@@ -363,7 +363,7 @@ class WorkflowProcessor:
             if isinstance(result, BaseException):
                 raise result
         for position, result in enumerate(results):
-            self._keep(start + position, result)  # type: ignore[arg-type]
+            self._keep(start + position, *result)  # type: ignore[misc]
 
     # --- prompts that are read ahead ---
 

@@ -383,7 +383,7 @@ def option_before(arg: str) -> str:
 
 def url_may_follow(arg: str) -> bool:
     """Whether what stands behind `arg` is read as a URL; of an unknown option nobody can say."""
-    if not arg.startswith("-") or "=" in arg:
+    if not arg.startswith("-") or "=" in arg or arg == "--":
         return True
     option, attached = option_and_value(arg)
     if option:

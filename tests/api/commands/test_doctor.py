@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from argparse import Namespace
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -16,46 +14,22 @@ from Middleware.config.loader import tree_of
 from Middleware.config.users import load_user, user_names
 from Middleware.workflows.checks.config_check import short_of_tokens
 from Middleware.workflows.checks.user_walk import UserWalk
-from tests.patience import PATIENCE_S
+from tests.api.model_server import TOKEN, ModelHandler, model_server
 from tests.shipped import copy_configs
-
-TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
 
 THOUGHT = b'data: {"choices": [{"delta": {"reasoning_content": "They"}}]}\n\ndata: [DONE]\n\n'
 
 
-class Model(BaseHTTPRequestHandler):
-    """An OpenAI server with one model."""
-
-    def do_GET(self):
-        self._answer(b'{"data": [{"id": "tiny"}]}', "application/json")
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.calls.append(self.path)
-        self._answer(self.server.stream, "text/event-stream")
-
-    def _answer(self, body, content_type):
-        self.send_response(200)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words):
-        """Says nothing."""
+class Model(ModelHandler):
+    def answer_call(self):
+        self.answer(self.server.stream, "text/event-stream")
 
 
 @pytest.fixture
 def model():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    server.calls, server.stream = [], TOKEN
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join(PATIENCE_S)
+    with model_server(Model) as server:
+        server.stream = TOKEN
+        yield server
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -17,48 +15,27 @@ from Middleware.config.users import load_user
 from Middleware.llmapis.addresses import Outages, servers_of
 from Middleware.llmapis.failover import take_slots
 from tests.api.console.conftest import a_hub
-from tests.patience import PATIENCE_S
+from tests.api.model_server import TOKEN, ModelHandler, model_server
 
-TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
 KEY = "sk-abcdefghijklmnop"
 
 
-class Model(BaseHTTPRequestHandler):
-    """An OpenAI server with one model. One that is `strict` takes no key, and says which it got."""
+class Model(ModelHandler):
+    """One that is `strict` takes no key, and says which it got."""
 
-    def do_GET(self):
-        self._answer(b'{"data": [{"id": "tiny"}]}', "application/json")
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.calls.append(self.path)
+    def answer_call(self):
         if self.server.strict:
             said = {"error": {"message": f"no such key: {self.headers['Authorization']}"}}
-            self._answer(json.dumps(said).encode(), "application/json", 401)
+            self.answer(json.dumps(said).encode(), "application/json", 401)
         else:
-            self._answer(TOKEN, "text/event-stream")
-
-    def _answer(self, body, content_type, status=200):
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *words):
-        """Says nothing."""
+            self.answer(TOKEN, "text/event-stream")
 
 
 @pytest.fixture
 def model():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    server.calls, server.strict = [], False
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join(PATIENCE_S)
+    with model_server(Model) as server:
+        server.strict = False
+        yield server
 
 
 class House:

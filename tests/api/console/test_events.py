@@ -21,25 +21,18 @@ from Middleware.api.console.events import (
 from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, Recorder
 from Middleware.api.console.views import Views
 from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+from tests.api.console.clock import Clock
 from tests.api.console.conftest import a_hub, asking
 from tests.patience import PATIENCE_S
 
 RIGHTS = ("look",)
 
 
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
 class House:
     """A server whose runs are recorded, and its time."""
 
     def __init__(self):
-        self.recorder, self.clock, self.stopping = Recorder(), Clock(), False
+        self.recorder, self.clock, self.stopping = Recorder(), Clock(1000.0), False
         self.observers = Observers()
         self.observers.observe(self.recorder)
         self.gate = {"level": "request", "limit": 1, "running": 0, "waiting": 0}

@@ -17,22 +17,15 @@ from Middleware.api.console.hour import (
     resident_mb,
 )
 from Middleware.services.run_trace import Observers
+from tests.api.console.clock import Clock
 from tests.api.console.traced import call_of, node_of, run_of
 
 NOW = 1_760_000_003.0
 
 
-class Clock:
-    def __init__(self):
-        self.now = NOW
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture

@@ -7,14 +7,8 @@ import threading
 import pytest
 
 from Middleware.api.console.view_contract import AT_ONCE, EACH_S, NotNow, Probes
+from tests.api.console.clock import Clock
 from tests.patience import PATIENCE_S
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

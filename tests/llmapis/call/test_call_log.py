@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
+from Middleware.common.errors import BackendError
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.services.run_trace import NOT_YET, CallTrace, NodeTrace, Observers
+
+ENDPOINT = EndpointConfig("Big", {"modelNameToSendToAPI": "m"}, "Open-AI-API", {})
 
 
 class Told:
@@ -35,7 +37,7 @@ def log(told):
     observers = Observers()
     observers.observe(told)
     node = observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "Standard"))
-    made = CallLog(None, "m", stream=True)
+    made = CallLog(ENDPOINT, stream=True)
     made.trace = node.call(CallTrace("model", "Big", "x", "m"))
     return made
 
@@ -85,15 +87,27 @@ class TestWhatComesFirst:
 
     def test_nobody_observes(self):
         """Then it is noted for the log's line alone."""
-        log = CallLog(None, "m", stream=True)
+        log = CallLog(ENDPOINT, stream=True)
         log.note_batch([thought("hm")])
         assert log.first is not None and log.pieces == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [("it broke", "it broke"), (BackendError("E", "timeout", "too slow"), "too slow")],
+    ids=["words", "error"],
+)
+def test_a_failure_is_told_to_those_who_observe(log, failure, told):
+    """Nobody else keeps it."""
+    log.note_failure(failure)
+    assert told in log.trace.call.error
+    log.trace = None
+    log.note_failure(failure)
 
 
 @pytest.mark.parametrize(("outcome", "reason"), [("length", "length"), ("closed", None), ("timeout", None)])
 def test_its_end(log, told, outcome, reason):
     """When it was, and how: told once it is noted. A finish reason is the model's word alone."""
-    log.endpoint = SimpleNamespace(name="Big", api_type_name="Open-AI-API")
     log.tries, log.usage, log.truncated = 2, {"completion_tokens": 7}, True
     call = log.trace.call
     assert call.ended == NOT_YET

@@ -9,7 +9,7 @@ from Middleware.llmapis.call.call_arguments import HandlerSettings
 
 
 def settings(url, **more):
-    return HandlerSettings(EndpointConfig(name="E", raw={}, api_type_name="A", api_type={}), url, **more)
+    return HandlerSettings(EndpointConfig("E", {"endpoint": url}, "A", {}), **more)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ _ = impl
 
 def reader(kind="openAIChatCompletion"):
     config = EndpointConfig("E", {"endpoint": "http://h"}, "t", {"type": kind})
-    return BACKENDS[kind](HandlerSettings(config, "http://h", stream=True)).new_stream()
+    return BACKENDS[kind](HandlerSettings(config, stream=True)).new_stream()
 
 
 LEARNED = [

@@ -24,7 +24,7 @@ VECTORS = Path(__file__).parents[2] / "conformance" / "backend_streams.jsonl"
 
 def new_reader(kind=OPENAI, content_type="", **endpoint):
     config = EndpointConfig("E", {"endpoint": "http://h", **endpoint}, "t", {"type": kind})
-    return BACKENDS[kind](HandlerSettings(config, "http://h", stream=True)).new_stream(content_type)
+    return BACKENDS[kind](HandlerSettings(config, stream=True)).new_stream(content_type)
 
 
 def dicts(reader, *reads):
@@ -474,7 +474,7 @@ class TestFaults:
     def test_the_key_is_hidden(self):
         """Also in a stream."""
         config = EndpointConfig("E", {"endpoint": "http://h"}, "t", {"type": OPENAI})
-        reader = BACKENDS[OPENAI](HandlerSettings(config, "http://h", api_key="sk-12345")).new_stream()
+        reader = BACKENDS[OPENAI](HandlerSettings(config, api_key="sk-12345")).new_stream()
         with pytest.raises(BackendError, match=r"bad key \*\*\*"):
             reader.feed(b'data: {"error":"bad key sk-12345"}\n\n')
 

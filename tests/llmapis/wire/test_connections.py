@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -17,7 +18,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import NewConnectionError
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.llmapis.wire.connections import AbortHandle, RecordedHTTPConnection, current_handle, opening
+from Middleware.llmapis.wire.connections import (
+    IDLE_S,
+    AbortHandle,
+    RecordedHTTPConnection,
+    close_idle,
+    current_handle,
+    opening,
+)
 from Middleware.llmapis.wire.http import Post, Transport
 from tests.patience import PATIENCE_S
 
@@ -236,6 +244,7 @@ from Middleware.llmapis.wire.connections import AbortHandle
 http.TICK_S = 0.05
 
 open_calls, all_are_open, hangs = [], gevent.event.Event(), gevent.event.Event()
+ticks, all_have_ticked = [], gevent.event.Event()
 
 def handle(sock, address):
     data = b""
@@ -250,7 +259,7 @@ def handle(sock, address):
         all_are_open.set()
     all_are_open.wait()
     sock.sendall(b"HTTP/1.1 200 OK\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n1\\r\\na\\r\\n")
-    gevent.sleep(0.2)
+    all_have_ticked.wait()
     sock.sendall(b"1\\r\\nb\\r\\n0\\r\\n\\r\\n")
 
 server = StreamServer(("127.0.0.1", 0), handle)
@@ -260,7 +269,13 @@ transport = http.Transport()
 
 def read():
     answer = transport.post(http.Post(url + "/x", b"{}", {}, "E"), AbortHandle())
-    reads = list(answer.read_pieces())
+    reads = []
+    for piece in answer.read_pieces():
+        reads.append(piece)
+        if piece == b"" and reads.count(b"") == 1:
+            ticks.append(piece)
+        if len(ticks) == 20:
+            all_have_ticked.set()
     answer.close()
     return reads
 
@@ -309,3 +324,22 @@ def test_head_and_body_of_a_request_leave_in_one_write():
         connection.request("POST", "/x", body=b'{"a": 1}', headers={"Content-Type": "application/json"})
         assert len(writes) == 1
         assert writes[0].startswith(b"POST /x HTTP/1.1\r\n") and writes[0].endswith(b'\r\n\r\n{"a": 1}')
+
+
+def test_pools_that_are_gone_are_passed_over():
+    """One was closed, one left between two looks; those behind them are still swept."""
+
+    class Idle:
+        idle_since = 0.0
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    idle, kept = Idle(), Idle()
+    kept.idle_since = 1.0
+    last = SimpleNamespace(pool=SimpleNamespace(queue=[None, idle, kept]))
+    pools = {"left": None, "closed": SimpleNamespace(pool=None), "last": last}
+    close_idle(SimpleNamespace(pools=pools), now=IDLE_S)
+    assert (idle.closed, kept.closed) == (True, False)
+    assert last.pool.queue == [None, None, kept]

@@ -6,7 +6,9 @@ import gzip
 import socket
 import threading
 import time
+import traceback
 import zlib
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -15,6 +17,7 @@ import responses
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.connections import IDLE_S, AbortHandle
 from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, SWEEP_EVERY_S, Post, Transport
+from tests.llmapis.scripts import saying
 from tests.patience import PATIENCE_S
 
 
@@ -41,17 +44,7 @@ def body_of(transport, url, handle=None, **more):
         answer.close()
 
 
-def answering(*parts, keep=False):
-    """A script: read a request, send the parts, close."""
-
-    def script(peer):
-        while peer.request():
-            peer.send(*parts)
-            if not keep:
-                return
-
-    return script
-
+answering = partial(saying, keep=False)
 
 TEXT = b"data: one\n\ndata: two\n\n"
 RAW_DEFLATE = zlib.compressobj(wbits=-15)
@@ -585,6 +578,29 @@ class TestFailures:
         with pytest.raises(BackendError) as caught:
             body_of(transport, server.url)
         assert caught.value.kind == "auth"
+
+
+class TestWhatAnErrorHolds:
+    """The lines that it came through, but none of their variables: they lead to the request and its body."""
+
+    @staticmethod
+    def variables_of(error):
+        """Those of the call in which it was raised."""
+        *_, (innermost, _) = traceback.walk_tb(error.__cause__.__traceback__)
+        return innermost.f_locals
+
+    def test_of_a_body_that_breaks(self, serve, rig, transport):
+        server = serve(answering(rig.head(content_length="99") + TEXT))
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, server.url)
+        assert self.variables_of(caught.value) == {}
+
+    def test_of_a_connection_that_is_refused(self, transport):
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        with pytest.raises(BackendError) as caught:
+            body_of(transport, f"http://127.0.0.1:{port}")
+        assert self.variables_of(caught.value) == {}
 
 
 class TestCancellation:

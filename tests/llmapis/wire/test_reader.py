@@ -40,24 +40,30 @@ def body(sock, framing, inflater=None, buffered=b""):
 
 class TestChunked:
     @given(
-        st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.lists(st.integers(0, 900), max_size=6)
+        st.lists(st.binary(min_size=1, max_size=300), max_size=6),
+        st.lists(st.integers(0, 900), max_size=6),
+        st.sampled_from([b"%X\r\n%s\r\n", b"%x;x=1\r\n%s\r\n", b"00%x\n%s\n"]),
     )
     @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-    def test_no_cut_changes_anything(self, pieces, cuts):
-        """Any chunks, cut anywhere."""
-        wire = b"".join(b"%X;x=1\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\nA: b\r\n\r\n"
+    def test_no_cut_changes_anything(self, pieces, cuts, form):
+        """Any chunks, plain or with an extension, cut anywhere."""
+        wire = b"".join(form % (len(piece), piece) for piece in pieces) + b"0\r\nA: b\r\n\r\n"
         edges = [0, *sorted(cuts), len(wire)]
         framing = ChunkedFraming()
         out = b"".join(framing.feed(wire[a:b]) for a, b in pairwise(edges))
         assert (out, framing.done) == (b"".join(pieces), True)
 
-    @pytest.mark.parametrize(
-        "wire", [b"x\r\n", b"\r\n", b"-1\r\n", b"+1\r\n", b"1_0\r\n", b"1\r\nabc", b"1" * 20000]
-    )
-    def test_nonsense(self, wire):
-        """Is told from a break."""
+    @pytest.mark.parametrize("wire", [b"x\r\n", b"\r\n", b"-1\r\n", b"+1\r\n", b"1_0\r\n", b"1\r\nabc"])
+    @pytest.mark.parametrize("rest", [b"", b"a\r\n0\r\n\r\n", b"a" * 16 + b"\r\n0\r\n\r\n"], ids=len)
+    def test_nonsense(self, wire, rest):
+        """Is told from a break, whatever stands behind it."""
         with pytest.raises(BodyFault):
-            ChunkedFraming().feed(wire)
+            ChunkedFraming().feed(wire + rest)
+
+    def test_a_size_without_an_end(self):
+        """Nobody waits for it for ever."""
+        with pytest.raises(BodyFault):
+            ChunkedFraming().feed(b"1" * 20000)
 
 
 class TestInflater:

@@ -8,10 +8,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.validation import known_fields
 from Middleware.workflows.checks.editor_schemas import FILE_KINDS, editor_schemas
 from Middleware.workflows.handlers.node_types import NODES
+from tests.shipped import CONFIGS, SCHEMA_FILES
 
 SCHEMAS = editor_schemas()
 
@@ -73,24 +73,10 @@ def test_a_node_is_held_against_its_type(document, right):
     assert valid(document) is right
 
 
-FOLDERS = {
-    "user.json": "Users/[!_]*.json",
-    "endpoint.json": "Endpoints/**/*.json",
-    "apitype.json": "ApiTypes/*.json",
-    "preset.json": "Presets/**/*.json",
-    "prompttemplate.json": "PromptTemplates/*.json",
-    "routing.json": "Routing/*.json",
-    "mcpserver.json": "MCPServers/*.json",
-    "workflow.json": "Workflows/**/*.json",
-    "memorysettings.json": "Workflows/*/Memory-Settings.json",
-    "compactorsettings.json": "Workflows/*/Compactor-Settings.json",
-}
-
-
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", SCHEMA_FILES)
 def test_no_shipped_file_is_underlined(name):
     """An editor that uses the schemas is content with what we ship."""
-    found = sorted((INSTALL_DIRECTORY / "Public" / "Configs").glob(FOLDERS[name]))
+    found = sorted(CONFIGS.glob(SCHEMA_FILES[name]))
     files = [file for file in found if "settings" in name or not file.stem.endswith("-Settings")]
     assert files
     assert [file.name for file in files if not valid(json.loads(file.read_text("utf-8")), name)] == []

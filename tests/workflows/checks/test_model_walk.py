@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.users import load_user
-from Middleware.workflows.checks.user_walk import capabilities
+from Middleware.workflows.checks.model_walk import capabilities
 
 LLM = {"type": "Standard", "endpointName": "small-model", "prompt": "x"}
 LOOK = {"type": "ImageProcessor", "endpointName": "small-model"}

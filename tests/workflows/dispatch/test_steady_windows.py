@@ -182,6 +182,21 @@ class TestNextTurn:
             assert ahead.conversation == sent[:-1]
             assert (ahead.late_text, sent[-1]["content"]) == ("", "new\n\nlate")
 
+    @pytest.mark.parametrize("place", ["after", "before", "system"])
+    def test_counts_the_late_prompt_that_it_leaves_out(self, place):
+        """Else the clamp would let the window begin at another message than in the next turn."""
+        messages = [said(m["role"], f"{m['content']} {'word ' * 12}") for m in chat(61)]
+        late, clamp = LatePrompt("word " * 120, place), {"clampPromptToContextWindow": True}
+        fields = {"late": late, "lastMessagesToSendInsteadOfPrompt": 60, **clamp}
+        later = parts([*messages, said("assistant", "A"), said("user", "")], **fields)
+
+        for size in range(1400, 3000, 100):
+            model = chat_model(maxContextTokenSize=size)
+            ahead = assemble_next_turn(parts(messages, **fields), model, CallArguments(), "A")
+            sent = assembled(later, model).conversation
+            assert ahead.conversation == sent[: len(ahead.conversation)], size
+            assert (ahead.conversation[-1]["content"], ahead.late_text, ahead.late_place) == ("A", "", "")
+
     @pytest.mark.parametrize("clamp", [False, True])
     def test_has_no_message_that_nobody_wrote(self, clamp):
         """The unknown one is left out again."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ import pytest
 from Middleware.common.types import Messages
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries
 from Middleware.utilities.hashing_utils import message_hash
-from tests.patience import PATIENCE_S
 from tests.workflows.conftest import House, ScriptedModel
 from tests.workflows.handlers.conftest import bench, user_with
+from tests.workflows.leases import leased_by_another
 
 __all__ = ["bench", "user_with"]
 
@@ -71,22 +70,9 @@ class Discussion:
     def put_memories(self, *pairs: tuple[str, str], name: str = "memories.json") -> Path:
         return self.put(name, [{"text_block": text, "hash": covered} for text, covered in pairs])
 
-    @contextmanager
-    def leased(self, name: str = "memory") -> Iterator[None]:
+    def leased(self, name: str = "memory") -> AbstractContextManager[None]:
         """Another thread does long work in the discussion."""
-        held, done = threading.Event(), threading.Event()
-
-        def holder() -> None:
-            with self.store.lease(name, None):
-                held.set()
-                done.wait(PATIENCE_S)
-
-        thread = threading.Thread(target=holder)
-        thread.start()
-        held.wait(PATIENCE_S)
-        yield
-        done.set()
-        thread.join()
+        return leased_by_another(self.store, name)
 
     def prompts(self) -> list[str]:
         """The user's text of each call, in order."""

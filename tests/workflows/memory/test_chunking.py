@@ -6,6 +6,7 @@ import pytest
 
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory.chunking import (
+    _rising,
     chunk_hash,
     chunk_messages,
     chunk_text,
@@ -47,3 +48,20 @@ class TestCutting:
 
     def test_system_messages_are_left_out(self):
         assert without_system([{"role": "system", "content": "s"}, *talk(1)]) == talk(1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept"),
+    [
+        ([], []),
+        ([5], [5]),
+        ([1, 2, 3], [1, 2, 3]),
+        ([3, 2, 1], [1]),
+        ([0, 9, 1, 2], [0, 1, 2]),
+        ([4, 5, 0, 1, 2], [0, 1, 2]),
+        ([2, 7, 3, 8, 4, 1, 5], [2, 3, 4, 5]),
+    ],
+)
+def test_the_longest_row_that_rises(seconds, kept):
+    """The most pairs of which both numbers rise, each the one before the next."""
+    assert _rising(list(enumerate(seconds))) == [(seconds.index(each), each) for each in kept]

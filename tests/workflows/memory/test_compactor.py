@@ -74,8 +74,12 @@ class TestWindows:
             (7, {"lookbackStartTurn": 1}, (2, 4)),
             (6, {"lookbackStartTurn": 6}, (2, 4)),
             (6, {"wilmerContextEstimationLevel": "aggressive"}, (0, 3)),
+            (6, {"wilmerContextEstimationLevel": "measured"}, (2, 4)),
         ],
-        ids=["three-windows", "old-fits", "one-in-old", "recent-empty", "lookback", "short-chat", "level"],
+        ids=[
+            *("three-windows", "old-fits", "one-in-old", "recent-empty", "lookback", "short-chat", "level"),
+            "what-a-process-measured-decides-nothing",
+        ],
     )
     def test_where_they_begin(self, count, fields, place):
         windows = windows_of(talk(count), settings(**fields))

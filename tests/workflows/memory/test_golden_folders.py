@@ -17,6 +17,7 @@ from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.vector_search import MemoryQuery, VectorSearch
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
+from tests.workflows.memory.test_vector_store import PEER_SCHEMA
 
 KEY, USER = "test-key", "alice"
 FIRST = "1b16b1df538ba12dc3f97edbb85caa7050d46c148134290feba80f8236c83db9"
@@ -61,14 +62,8 @@ ENCRYPTED = {
     ),
 }
 """Made with the key of `alice` for `test-key` (the check values of the format)."""
-DATABASE = """
-CREATE TABLE memories (id INTEGER PRIMARY KEY, discussion_id TEXT NOT NULL, memory_text TEXT NOT NULL,
-    date_added TEXT NOT NULL, metadata_json TEXT);
-CREATE VIRTUAL TABLE memories_fts USING fts5(title, summary, entities, key_phrases, memory_text_unweighted,
-    tokenize='porter');
-CREATE TABLE vector_memory_hash_log (id INTEGER PRIMARY KEY AUTOINCREMENT, discussion_id TEXT NOT NULL,
-    message_hash TEXT NOT NULL, timestamp DATETIME NOT NULL);
-INSERT INTO memories VALUES (1, 'trip', 'Theo owes Mara a ticket.', '2031-05-04T10:20:30.123456+00:00', '{}');
+DATABASE = f"""{PEER_SCHEMA}
+INSERT INTO memories VALUES (1, 'trip', 'Theo owes Mara a ticket.', '2031-05-04T10:20:30.123456+00:00', '{{}}');
 INSERT INTO memories_fts (rowid, title, summary, entities, key_phrases, memory_text_unweighted)
     VALUES (1, 'Debt', 'Theo owes Mara a ticket.', 'Theo Mara', 'ticket', 'Theo owes Mara a ticket.');
 INSERT INTO vector_memory_hash_log (discussion_id, message_hash, timestamp)

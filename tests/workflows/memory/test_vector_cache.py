@@ -9,8 +9,8 @@ import pytest
 
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.utilities import vector_math
-from Middleware.workflows.memory import vector_search as module
-from Middleware.workflows.memory.vector_search import VectorCache
+from Middleware.workflows.memory import vector_cache as module
+from Middleware.workflows.memory.vector_cache import VectorCache
 from Middleware.workflows.memory.vector_store import VectorDatabase
 
 QUERY = [1.0, 0.0]
@@ -177,5 +177,5 @@ class TestBounds:
 
     def test_without_numpy_the_order_is_the_same(self, cache, make, monkeypatch):
         database = make(v1=[0.0, 1.0], v2=[1.0, 0.0], v3=[0.5, 0.5])
-        monkeypatch.setattr(vector_math, "HAS_NUMPY", False)
+        monkeypatch.setattr(vector_math, "numpy_module", lambda: None)
         assert ids(cache, database) == [2, 3, 1]

@@ -33,13 +33,15 @@ FACT = {
     "key_phrases": ["ferry ticket", "debt"],
 }
 CHUNK = ChunkRecord("h2", ("h1", "h2"))
-PEER_TABLES = """
+PEER_SCHEMA = """
 CREATE TABLE memories (id INTEGER PRIMARY KEY, discussion_id TEXT NOT NULL, memory_text TEXT NOT NULL,
     date_added TEXT NOT NULL, metadata_json TEXT);
 CREATE VIRTUAL TABLE memories_fts USING fts5(title, summary, entities, key_phrases, memory_text_unweighted,
     tokenize='porter');
 CREATE TABLE vector_memory_hash_log (id INTEGER PRIMARY KEY AUTOINCREMENT, discussion_id TEXT NOT NULL,
     message_hash TEXT NOT NULL, timestamp DATETIME NOT NULL);
+"""
+PEER_TABLES = f"""{PEER_SCHEMA}
 INSERT INTO vector_memory_hash_log (discussion_id, message_hash, timestamp) VALUES ('d', 'old', '2031-01-01T00:00:00');
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
@@ -416,6 +417,17 @@ class TestACallThatWasCut:
         """As to every call without a text."""
         history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Old Roland:"}]
         assert answer(ask(useGroupChatTimestampLogic=True), say=history).text == ""
+
+
+def test_a_failure_knows_its_cause_and_holds_no_variable(house):
+    """They lead to the whole conversation; the lines are kept for the log."""
+    house.model.replies = [BackendError("chat", "timeout", "too slow")]
+    with pytest.raises(WorkflowError) as caught:
+        house.ask(ask())
+    cause = caught.value.__cause__
+    assert isinstance(cause, BackendError) and cause.kind == "timeout"
+    *_, (innermost, _) = traceback.walk_tb(cause.__traceback__)
+    assert innermost.f_code.co_name == "whole" and innermost.f_locals == {}
 
 
 class TestSummary:

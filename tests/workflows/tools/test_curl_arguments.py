@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.workflows.tools.curl_arguments import UnknownOption, config_line, is_harmless, read_arguments
+from Middleware.workflows.tools.curl_arguments import (
+    UnknownOption,
+    config_line,
+    is_harmless,
+    option_before,
+    read_arguments,
+    url_may_follow,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +60,28 @@ def test_a_line_of_a_config_file_is_quoted():
     part = read_arguments(["-d", 'a"b\\c\nd\te\r'])[0]
     assert config_line(part) == '--data "a\\"b\\\\c\\nd\\te\\r"\n'
     assert config_line(read_arguments(["-s"])[0]) == "--silent\n"
+
+
+@pytest.mark.parametrize(
+    ("arg", "option", "url"),
+    [
+        ("", "", True),
+        ("-", "", True),
+        ("--", "", True),
+        ("http://a", "", True),
+        ("a=b", "", True),
+        ("-s", "", True),
+        ("--silent", "", True),
+        ("-o", "output", False),
+        ("-so", "output", False),
+        ("--output", "output", False),
+        ("-oa", "", True),
+        ("--data=a", "", True),
+        ("--url", "url", True),
+        ("--url=http://a", "", True),
+        ("--unheard", "", False),
+    ],
+)
+def test_what_stands_behind_an_argument(arg, option, url):
+    """The value of this option, if it waits for one; a URL where it does not, or is `--url`."""
+    assert (option_before(arg), url_may_follow(arg)) == (option, url)

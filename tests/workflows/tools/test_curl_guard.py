@@ -459,6 +459,7 @@ def test_a_pattern_in_a_url_names_no_file(output, url, refused):
         ("{v}", "c:/x", "", False),
         ("{v}", "{file}:///etc/passwd", "", True),
         ("{v}", "{file,http}:///etc/passwd", "--url", True),
+        ("{v}", "{file}:///etc/passwd", "--", True),
         ("{v}", "[f-f]ile:///etc/passwd", "", True),
         ("{v}", "f{i}le:///etc/passwd", "-s", True),
         ("{v}", "{file:///etc/passwd,x}", "", True),

@@ -18,7 +18,7 @@ ON = UserSettings("ana", use_offline_researcher_api=True)
 SOURCES = [{"book": "B", "title": "T"}, "no object", {"title": "U"}]
 
 
-def asked(site, answer, status=200, user=ON, sources=True, timeout_s=5.0):
+def asked(site, answer, status=200, user=ON, sources=True, timeout_s=PATIENCE_S):
     site.pages["/search"] = (
         answer
         if callable(answer)
@@ -77,7 +77,7 @@ class TestLiterals:
     def test_nobody_listens(self):
         """On that port."""
         user = dataclasses.replace(ON, offline_researcher_api_port=9)
-        said = research(user, {"query": "Q"}, timeout_s=5, include_sources=False, request_id="r1")
+        said = research(user, {"query": "Q"}, timeout_s=PATIENCE_S, include_sources=False, request_id="r1")
         assert said == error("transport_error")
 
 

@@ -19,30 +19,19 @@ from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import advertised_context_length, advertised_ids, json_body
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import ClientQuestion, Wish
+from Middleware.common.request_context import WISH_NAMES, ClientQuestion, Wish
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.protocols.llamacpp import PROTOCOL
 from Middleware.utilities.text_utils import estimate_tokens
 
-_SAMPLERS = (
-    "stop",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-)
-
-WISHES = {
+_OWN_NAMES = {
     "max_tokens": ("n_predict",),
     "repetition_penalty": ("repeat_penalty",),
-    **{name: (name,) for name in (*_SAMPLERS, "logit_bias")},
     "response_format": ("json_schema", "response_format"),
 }
+WISHES = {name: _OWN_NAMES.get(name, (name,)) for name in WISH_NAMES if name != "parallel_tool_calls"}
 """Name of a wish -> the field of a request that says it."""
 
 NEVER = -100

@@ -41,7 +41,7 @@ class BaseChatCompletionsHandler(LlmApiHandler):
     def _payload_head(self, messages: Messages) -> JsonObject:
         payload: JsonObject = {}
         if not self.settings.endpoint.dont_include_model:
-            payload["model"] = self.settings.model
+            payload["model"] = self.settings.endpoint.model
         payload["messages"] = messages
         payload.update(self._generation_fields())
         return payload

@@ -91,7 +91,7 @@ class LlmApiHandler(ABC):
 
     def __init__(self, settings: HandlerSettings) -> None:
         self.settings = settings
-        self.base_url = settings.url.rstrip("/")
+        self.base_url = settings.url
 
     # What a backend says
 
@@ -248,16 +248,10 @@ class LlmApiHandler(ABC):
         stream."""
         outgoing = OutgoingCall(self, call)
         try:
-            answer = outgoing.post()
+            with outgoing.ended_by_failures():
+                answer = outgoing.post()
         except RequestCancelled:
-            outgoing.end("cancelled")
             return iter(())
-        except Exception as error:
-            outgoing.fail(error)
-            raise
-        except BaseException:
-            outgoing.end("closed")
-            raise
         return OpenStream(outgoing, answer)
 
     def handle_streaming(self, call: CallArguments) -> Iterator[Chunk]:
@@ -273,16 +267,10 @@ class LlmApiHandler(ABC):
         """The whole answer. Raises BackendError; a cancelled call gives the empty text."""
         outgoing = OutgoingCall(self, call)
         try:
-            answer = outgoing.whole_answer()
+            with outgoing.ended_by_failures():
+                answer = outgoing.whole_answer()
         except RequestCancelled:
-            outgoing.end("cancelled")
             return LlmText("")
-        except Exception as error:
-            outgoing.fail(error)
-            raise
-        except BaseException:
-            outgoing.end("closed")
-            raise
         outgoing.end(str(answer["finish_reason"] if isinstance(answer, dict) else answer.finish_reason))
         return answer
 

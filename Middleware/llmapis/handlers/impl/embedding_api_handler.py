@@ -43,17 +43,13 @@ class EmbeddingBackend(LlmApiHandler):
         text."""
         outgoing = OutgoingCall(self, CallArguments(request_id=request_id, trace=trace))
         try:
-            body = outgoing.body(self.payload(texts))
+            with outgoing.ended_by_failures():
+                body = outgoing.body(self.payload(texts))
         except RequestCancelled:
-            outgoing.end("cancelled")
             return None
         except BackendError as error:
-            outgoing.fail(error)
             if error.kind == "protocol_error":
                 raise ValueError(str(error)) from error
-            raise
-        except BaseException:
-            outgoing.end("closed")
             raise
         outgoing.end(f"{len(texts)} texts")
         return self.vectors(body, len(texts))
@@ -61,7 +57,7 @@ class EmbeddingBackend(LlmApiHandler):
     def payload(self, texts: list[str]) -> JsonObject:
         body: JsonObject = {"input": texts}
         if not self.settings.endpoint.dont_include_model:
-            body["model"] = self.settings.model
+            body["model"] = self.settings.endpoint.model
         return body
 
     def vectors(self, body: JsonObject, count: int) -> list[Vector]:

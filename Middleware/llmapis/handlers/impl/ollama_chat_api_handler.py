@@ -53,7 +53,7 @@ class OllamaChatBackend(BaseChatCompletionsHandler):
         stream_key = self.settings.endpoint.api_type.get("streamPropertyName")
         options, lifted = split_options(self._generation_fields(), stream_key)
         return {
-            "model": self.settings.model,
+            "model": self.settings.endpoint.model,
             "messages": messages,
             "options": options,
             **lifted,

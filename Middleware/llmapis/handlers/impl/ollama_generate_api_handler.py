@@ -38,7 +38,7 @@ class OllamaGenerateBackend(BaseCompletionsHandler):
         stream_key = self.settings.endpoint.api_type.get("streamPropertyName")
         options, lifted = split_options(self._generation_fields(), stream_key)
         payload: JsonObject = {
-            "model": self.settings.model,
+            "model": self.settings.endpoint.model,
             "prompt": self._flat_prompt(call),
             "stream": self.settings.stream,
             "raw": True,

@@ -43,7 +43,7 @@ class OpenAICompletionsBackend(BaseCompletionsHandler):
             **self._generation_fields(),
         }
         if not self.settings.endpoint.dont_include_model:
-            payload["model"] = self.settings.model
+            payload["model"] = self.settings.endpoint.model
         ask_for_usage(payload, self.settings)
         return payload
 

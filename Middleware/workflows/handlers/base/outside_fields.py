@@ -16,6 +16,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config.endpoints import ENV_REFERENCE, from_environment
+from Middleware.utilities.model_json import is_json
 from Middleware.utilities.network_security_utils import AddressPolicy
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_keys import Keys, NodeKey, one_of
@@ -202,7 +203,7 @@ def quoted_variable_note(text: Any, *, is_jinja: bool) -> str:
     if not isinstance(text, str) or not text.lstrip().startswith(("{", "[")):
         return ""
     with_word, with_text = (_with_stand_in(text, word, is_jinja=is_jinja) for word in ("0", '"x"'))
-    if with_word == with_text or not _is_json(with_word) or _is_json(with_text):
+    if with_word == with_text or not is_json(with_word) or is_json(with_text):
         return ""
     return "a quote or a line end in a variable between quotes breaks this JSON; write it as an object"
 
@@ -221,11 +222,3 @@ def _with_stand_in(text: str, word: str, *, is_jinja: bool) -> str:
     if is_jinja:  # a template is never rendered for a check
         return _EXPRESSION.sub(lambda found: "0" if "tojson" in found[0] else word, text)
     return join_pieces(fill_pieces(text, _StandIn(word)).pieces)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

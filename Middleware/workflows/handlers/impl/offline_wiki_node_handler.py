@@ -18,15 +18,20 @@ from Middleware.workflows.tools.offline_wikipedia import BEST, FULL, PARTIAL, TO
 _SHARE: Shape = {"type": ["number", "string"], "pattern": r"^\s*-?\d*\.?\d+\s*$|\{"}
 
 
-ARTICLES, SUMMARIES = 10, 1
-_RESULTS = INTEGER(
-    f"How many to consider. Takes variables. Default: {ARTICLES}, or {SUMMARIES} for summaries.",
-    default=ARTICLES,
-)
-
-
 def _read_share(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+MANY, ONE = 10, 1
+_RESULTS = INTEGER(
+    f"How many to consider. Takes variables. Default: {MANY}, or {ONE} for summaries.", default=MANY
+)
+_PERCENTILE = INTEGER(
+    "How well an article must match, from 0 to 1. Takes variables. Default: {default}.",
+    should=_SHARE,
+    default=0.5,
+    read=_read_share,
+)
 
 
 class _WikiNode(WorkflowNodeHandler):
@@ -46,7 +51,7 @@ class _WikiNode(WorkflowNodeHandler):
 
     def numbers(self, context: ExecutionContext) -> WikiQuery:
         """What is asked for beside the prompt."""
-        return {"percentile": 0.5, "num_results": 1}
+        return {"percentile": _PERCENTILE.default, "num_results": ONE}
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would ask the offline wiki{self.KIND.path}"] if context.user.use_offline_wiki_api else []
@@ -66,18 +71,13 @@ class OfflineWikiApiBestFullArticleNode(_WikiNode):
     KIND = BEST
 
     def numbers(self, context: ExecutionContext) -> WikiQuery:
-        return {"percentile": 0.5, "num_results": 10}
+        return {"percentile": _PERCENTILE.default, "num_results": MANY}
 
 
 class _CountedWikiNode(_WikiNode):
     KEYS: ClassVar[Keys] = {
         **_WikiNode.KEYS,
-        "percentile": INTEGER(
-            "How well an article must match, from 0 to 1. Takes variables. Default: {default}.",
-            should=_SHARE,
-            default=0.5,
-            read=_read_share,
-        ),
+        "percentile": _PERCENTILE,
         "num_results": _RESULTS,
         "top_n_articles": INTEGER(
             "How many to output. With a negative number, the best one comes last. Takes "
@@ -105,7 +105,7 @@ class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
 class OfflineWikiApiPartialArticleNode(_CountedWikiNode):
     """Outputs summaries of articles from a local Wikipedia service, with their titles."""
 
-    KEYS: ClassVar[Keys] = {**_CountedWikiNode.KEYS, "num_results": _RESULTS.but(default=SUMMARIES)}
+    KEYS: ClassVar[Keys] = {**_CountedWikiNode.KEYS, "num_results": _RESULTS.but(default=ONE)}
     KIND = PARTIAL
 
     def numbers(self, context: ExecutionContext) -> WikiQuery:

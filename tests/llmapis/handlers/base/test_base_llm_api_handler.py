@@ -11,7 +11,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import BACKENDS, backend
-from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
+from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings, LlmApiHandler
 
 _ = impl
 API_TYPE = {
@@ -25,7 +25,7 @@ def handler(kind="openAIChatCompletion", endpoint=None, **settings):
     config = EndpointConfig(
         "E", {"endpoint": "http://h", **(endpoint or {})}, "t", {"type": kind, **API_TYPE}
     )
-    return BACKENDS[kind](HandlerSettings(config, "http://h", **settings))
+    return BACKENDS[kind](HandlerSettings(config, **settings))
 
 
 class TestGenerationFields:
@@ -59,6 +59,12 @@ class TestGenerationFields:
     def test_stop_texts(self, kind, field, given, sent):
         """As a list where the API takes nothing else, without those that it refuses."""
         assert handler(kind, samplers={field: given})._generation_fields()[field] == sent
+
+
+@pytest.mark.parametrize("source", ["data:image/png;base64,AAAA", "https://h/a.png", "/tmp/a.png"])
+def test_a_backend_that_says_nothing_of_images_refuses_none(source):
+    """Each of the house's says something."""
+    assert LlmApiHandler.can_show(handler(), source) is True
 
 
 class TestHeaders:
@@ -208,7 +214,7 @@ def test_one_dict_at_a_time(serve, rig):
         )
     )
     config = EndpointConfig("E", {"endpoint": server.url}, "t", {"type": "openAIChatCompletion", **API_TYPE})
-    made = BACKENDS["openAIChatCompletion"](HandlerSettings(config, server.url, stream=True))
+    made = BACKENDS["openAIChatCompletion"](HandlerSettings(config, stream=True))
     chunks = made.handle_streaming(CallArguments(conversation=[{"role": "user", "content": "x"}]))
     assert server.requests == []
     assert next(chunks)["token"] == "a"

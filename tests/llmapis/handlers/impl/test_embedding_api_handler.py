@@ -10,8 +10,10 @@ from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBack
 
 
 def handler(kind="openAIEmbeddings", **endpoint):
-    config = EndpointConfig("E", {"endpoint": "http://h", **endpoint}, "t", {"type": kind})
-    return EmbeddingBackend(HandlerSettings(config, "http://h/", model="m"))
+    config = EndpointConfig(
+        "E", {"endpoint": "http://h/", "modelNameToSendToAPI": "m", **endpoint}, "t", {"type": kind}
+    )
+    return EmbeddingBackend(HandlerSettings(config))
 
 
 @pytest.mark.parametrize(

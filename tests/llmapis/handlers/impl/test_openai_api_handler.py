@@ -237,6 +237,13 @@ class TestStream:
         """Preambles of all kinds."""
         assert said(preamble, choice({"content": "a"}))[0] == {"token": "a", "finish_reason": None}
 
+    @pytest.mark.parametrize("name", ["usage", "timings"])
+    def test_numbers_beside_a_piece_of_text(self, said, name):
+        """Of a server that counts as it goes: the last ones stay, also when the end brings none."""
+        numbers = {"usage": {"prompt_tokens": 35, "completion_tokens": 7}, "timings": TIMINGS}[name]
+        first, *_, last = said({**choice({"content": "a"}), name: numbers}, choice({}, "stop"))
+        assert (first["token"], last["usage"]["total_tokens"]) == ("a", 42)
+
     @pytest.mark.parametrize("usage", ["beside", "null", "absent", "in-the-finish"])
     def test_usage_wherever_it_stands(self, said, usage):
         """In the finishing dict, once."""

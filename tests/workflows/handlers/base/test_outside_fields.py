@@ -49,3 +49,19 @@ def test_what_is_allowed_is_told(key, value, allowed):
     """With the field's name."""
     with pytest.raises(ConfigError, match=f"'x'.*{allowed}"):
         key.value_in({"x": value}, "x")
+
+
+def test_a_choice_reads_its_own_words_only():
+    """Also where nobody checked the value before."""
+    words = fields.choice("raise", "return")
+    assert (words.default, words.read("return")) == ("raise", "return")
+    with pytest.raises(ValueError, match=r"^one of raise, return$"):
+        words.read("stop")
+
+
+@pytest.mark.parametrize("value", ["h", 5, ["h", 5], {"h": 1}], ids=str)
+def test_hosts_are_a_list_of_names(value):
+    """One name that is no text makes all of it wrong: nobody is let through by half a list."""
+    with pytest.raises(ConfigError, match=r"a list of"):
+        fields.KEYS["allowedHosts"].value_in({"allowedHosts": value}, "allowedHosts")
+    assert fields.KEYS["allowedHosts"].value_in({"allowedHosts": ["h"]}, "allowedHosts") == ["h"]

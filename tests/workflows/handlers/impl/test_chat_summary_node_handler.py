@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -11,7 +11,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.services.file_memories import End, FileMemories
 from Middleware.workflows.models.execution_context import CleanText
-from tests.patience import PATIENCE_S
+from tests.workflows.leases import leased_by_another
 
 NODE = "chatSummarySummarizer"
 PROMPT = {"prompt": "[CHAT_SUMMARY]+[LATEST_MEMORIES]", "endpointName": "e"}
@@ -46,23 +46,7 @@ def summary(bench):
 def leased(bench):
     """Another thread does long work in the discussion."""
 
-    @contextmanager
-    def held_by_another(name):
-        held, done = threading.Event(), threading.Event()
-
-        def holder():
-            with bench.store.lease(name, None):
-                held.set()
-                done.wait(PATIENCE_S)
-
-        thread = threading.Thread(target=holder)
-        thread.start()
-        held.wait(PATIENCE_S)
-        yield
-        done.set()
-        thread.join()
-
-    return held_by_another
+    return partial(leased_by_another, bench.store)
 
 
 class TestReading:
