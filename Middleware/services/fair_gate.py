@@ -78,6 +78,8 @@ class FairGate:
         self._waiters: dict[str, _Waiter] = {}
         self._asks: dict[str, Ask] = {}
         """Of those inside and waiting, where it is known."""
+        self._gone: list[str] = []
+        """Tickets that have left, of which a store far away is still to be told."""
         self._arrivals = 0
 
     def acquire(
@@ -159,9 +161,8 @@ class FairGate:
         """
         if not self._max_waiting:
             return
-        before = self._member().waiting(self._key) - (not behind)
-        if before >= self._max_waiting:
-            self._leave(ticket)
+        before = self._member().waiting(self._key, "" if behind else ticket)
+        if before >= self._max_waiting and self._leave(ticket):
             raise ServerBusy(f"server is busy: {before} requests are already waiting")
 
     def _wait(self, ticket: str, waiter: _Waiter, timeout: float | None, request_id: str) -> bool:
@@ -209,7 +210,7 @@ class FairGate:
                 raise ValueError("FairGate released more often than it was taken")
             ticket = self._held.pop()
             self._asks.pop(ticket, None)
-            self._tell(Places(leave=[ticket]))
+            self._tell_gone(ticket)
 
     def look(self) -> None:
         """See whose turn it is: others have left, or all must be told again."""
@@ -236,8 +237,22 @@ class FairGate:
         if self._waiters.pop(ticket, None) is None:
             return False
         self._asks.pop(ticket, None)
-        self._tell(Places(leave=[ticket]))
+        self._tell_gone(ticket)
         return True
+
+    def _tell_gone(self, ticket: str) -> None:
+        """A ticket has left. Nobody waits until a store far away knows it. The lock is held."""
+        if self._footing is None or not self._footing.store.many_machines:
+            self._tell(Places(leave=[ticket]))
+            return
+        self._gone.append(ticket)
+        if len(self._gone) == 1:
+            self._member().do_soon(self._tell_all_gone)
+
+    def _tell_all_gone(self) -> None:
+        with self._lock:
+            if self._gone:
+                self._tell(Places())
 
     def _tell(self, news: Places) -> None:
         """Tell of tickets, and let in whose turn it is by that. The lock is held."""
@@ -254,7 +269,11 @@ class FairGate:
             waiter.turn.release()
 
     def _turns(self, news: Places) -> list[str]:
-        """The tickets that have come in. A store that does not know this gate is told all of it."""
+        """The tickets that have come in. A store that does not know this gate is told all of it. The lock is
+        held, but not while a store far away answers.
+        """
+        leave, self._gone = (*news.leave, *self._gone), []
+        news = news._replace(leave=leave)
         while True:
             footing = self._member().footing(self)
             told = news if footing is self._footing else self._everybody(news)
@@ -262,9 +281,26 @@ class FairGate:
             if self._asks:
                 told = told._replace(asks=self._asks_of(told))
             try:
-                return footing.store.turns(self._key, self.limit, told, self._one_model)
+                return self._ask_turns(footing.store, told)
             except StoreLost as error:
                 self._member().lose(footing, error)
+
+    def _ask_turns(self, store: SharedStore, told: Places) -> list[str]:
+        """The lock, which is held, is free while a store far away answers: others ask meanwhile, and their
+        questions go together, in the order in which they had the lock.
+        """
+        is_free = False
+
+        def free() -> None:
+            nonlocal is_free
+            is_free = True
+            self._lock.release()
+
+        try:
+            return store.turns(self._key, self.limit, told, self._one_model, free)
+        finally:
+            if is_free:
+                self._lock.acquire()
 
     def _everybody(self, news: Places) -> Places:
         """All that there is to tell, in order of arrival."""

@@ -11,11 +11,15 @@ import heapq
 import math
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 
-def _numpy() -> Any:
-    """numpy, None where the extra `memory` is not installed."""
+@cache
+def numpy_module() -> Any:
+    """numpy, None where the extra `memory` is not installed. It is loaded by the first search that needs it:
+    it takes 12 MB and more time than most of a start.
+    """
     try:
         import numpy
     except ImportError:
@@ -23,8 +27,6 @@ def _numpy() -> Any:
     return numpy
 
 
-np = _numpy()
-HAS_NUMPY = np is not None
 FLOAT_BYTES = 4
 _SLACK = 1e-5
 """Products of float32 matrices are this near to the exact cosine, with room."""
@@ -59,6 +61,7 @@ def rank_rows(query: Sequence[float], rows: Iterable[tuple[int, bytes]], limit: 
 
 def normalised_matrix(blobs: Sequence[bytes], dim: int) -> Any:
     """A float32 matrix of stored vectors, each of length one (or zero)."""
+    np = numpy_module()
     matrix = np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)
     lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
     lengths[lengths == 0] = 1
@@ -67,12 +70,13 @@ def normalised_matrix(blobs: Sequence[bytes], dim: int) -> Any:
 
 def matrix_ids(ids: Sequence[int]) -> Any:
     """The ids of a matrix's rows."""
+    np = numpy_module()
     return np.array(ids, dtype=np.int64)
 
 
 def stack_rows(one: Any, other: Any) -> Any:
     """Two matrices, or two lists of ids, one under the other."""
-    return np.concatenate([one, other])
+    return numpy_module().concatenate([one, other])
 
 
 def candidates(query: Sequence[float], matrix: Any, ids: Any, limit: int) -> list[tuple[int, float]]:
@@ -81,6 +85,7 @@ def candidates(query: Sequence[float], matrix: Any, ids: Any, limit: int) -> lis
     More than `limit` of them when several are about equally near; of a crowd of nearly equal ones those
     with the lowest ids.
     """
+    np = numpy_module()
     direction = np.asarray(query, dtype=np.float64)
     length = float(np.linalg.norm(direction)) or 1.0
     scores = matrix @ (direction / length).astype(np.float32)
@@ -96,6 +101,7 @@ def candidates(query: Sequence[float], matrix: Any, ids: Any, limit: int) -> lis
 
 def _thin_crowd(scores: Any, ids: Any, near: Any, edge: float, limit: int) -> Any:
     """All that is surely nearer than the edge, and of the crowd at the edge the lowest ids."""
+    np = numpy_module()
     clear = scores[near] > edge + _SLACK
     crowd = near[~clear]
     return np.concatenate([near[clear], crowd[np.argsort(ids[crowd], kind="stable")][: limit + 1000]])

@@ -12,7 +12,8 @@ from Middleware.common.instance_global_variables import LaunchFacts, launch_fact
 from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import CancellationService
 from Middleware.services.fair_gate import SETTLE_S, FairGate, outgoing_gate
-from Middleware.services.shared_state.store import LEASE_S
+from Middleware.services.shared_state.member import Member
+from Middleware.services.shared_state.store import LEASE_S, MemoryStore
 from Middleware.services.shared_state.turns import Ask
 from tests.patience import PATIENCE_S, wait_until
 
@@ -376,3 +377,90 @@ class TestModelsOfAMachine:
             with pytest.raises(LookupError):
                 gate.acquire(learn=failing)
         assert not gate.busy
+
+
+class FarStore(MemoryStore):
+    """A store far away. `asked`: the gate's news, in order; `arrives(places)` runs before each answer."""
+
+    many_machines = True
+
+    def __init__(self, arrives):
+        super().__init__()
+        self.asked, self.arrives = [], arrives
+
+    def turns(self, gate, limit, places, one_model=False, when_queued=None):
+        self.asked.append(places)
+        when_queued()
+        self.arrives(places)
+        return super().turns(gate, limit, places, one_model)
+
+
+def far_gate(limit, arrives, max_waiting=0):
+    """A gate whose process shares its state through such a store."""
+    store = FarStore(arrives)
+    member = Member(store)
+    return FairGate(limit, max_waiting, CancellationService(member=lambda: member), name="g"), store
+
+
+class TestStoresFarAway:
+    """Nobody waits for another one's question, and nobody for a removal."""
+
+    def test_requests_ask_at_the_same_time(self):
+        """None is asked before all others have arrived, too."""
+        meeting = threading.Barrier(4)
+        gate, _ = far_gate(4, lambda places: meeting.wait(PATIENCE_S) if places.wait else None)
+        threads = [threading.Thread(target=gate.acquire) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert gate.held_slots == 4
+
+    def test_a_slot_is_given_back_at_once(self):
+        """The store hears of it later, of all that left meanwhile together."""
+        answers = threading.Event()
+        gate, store = far_gate(3, lambda places: answers.wait(PATIENCE_S) if places.leave else None)
+        for _ in range(3):
+            gate.acquire()
+        gate.release()
+        wait_until(lambda: store.asked[-1].leave)
+        gate.release()
+        gate.release()
+        assert gate.held_slots == 0
+        answers.set()
+        wait_until(lambda: sum(len(places.leave) for places in store.asked) == 3)
+        assert [len(places.leave) for places in store.asked if places.leave] == [1, 2]
+        assert gate.acquire(timeout=PATIENCE_S)
+
+    def test_who_comes_next_tells_of_those_who_left(self):
+        """In one question."""
+        gate, store = far_gate(1, lambda places: None)
+        gate.acquire()
+        gate._member().do_soon = lambda action: None  # it has not come to it yet
+        gate.release()
+        assert gate.acquire(timeout=PATIENCE_S)
+        assert (len(store.asked[-1].leave), len(store.asked[-1].wait)) == (1, 1)
+
+    def test_a_queue_that_has_an_end(self):
+        """Whoever comes at the same time: exactly so many may wait."""
+        meeting = threading.Barrier(8)
+        gate, _ = far_gate(1, lambda places: meeting.wait(PATIENCE_S) if places.wait else None, max_waiting=2)
+        seen = []
+
+        def come():
+            try:
+                seen.append(gate.acquire(timeout=PATIENCE_S))
+            except ServerBusy:
+                seen.append("busy")
+
+        threads = [threading.Thread(target=come) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(seen) == 6)
+        assert (seen.count(True), seen.count("busy"), gate.waiting) == (1, 5, 2)
+        for _ in range(3):
+            wait_until(lambda: gate.held_slots)
+            gate.release()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert seen.count(True) == 3

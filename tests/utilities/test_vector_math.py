@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from array import array
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -82,11 +83,32 @@ class TestRanking:
 
 def test_without_numpy_the_module_says_so():
     """It is an extra."""
-    assert vector_math.HAS_NUMPY
+    assert vector_math.numpy_module() is not None
     code = (
         "import sys; sys.modules['numpy'] = None\n"
         "from Middleware.utilities import vector_math\n"
-        "assert not vector_math.HAS_NUMPY\n"
+        "assert vector_math.numpy_module() is None\n"
         "assert vector_math.rank_rows([1.0], [(1, b'\\0\\0\\x80\\x3f')], 1) == [(1, 1.0)]\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_server_starts_without_numpy():
+    """It is loaded by the first search, not by a start."""
+    code = (
+        "import sys, server\n"
+        "from Middleware.utilities import vector_math\n"
+        "from Middleware.workflows.managers import categorization, workflow_manager\n"
+        "from Middleware.workflows.memory import vector_search\n"
+        "assert 'numpy' not in sys.modules\n"
+        "vector_math.matrix_ids([1])\n"
+        "assert 'numpy' in sys.modules\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr

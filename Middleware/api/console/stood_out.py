@@ -522,8 +522,11 @@ _EARLY = "is not known here"
 def around_of(hub: Hub) -> Around:
     """What the server knows now. Configs are read when they are asked for."""
     calls = hub.hour.calls if hub.hour is not None else no_calls
+
+    def model_before(where: str, unix: float) -> str:
+        return hub.hour.model_before(where, unix) if hub.hour is not None else ""
+
     place = partial(left_placeholder, hub.recorder.runs)
-    model_before = hub.hour.model_before if hub.hour is not None else no_model
     return Around(hub.gate()["limit"], calls, Unfilled(hub), place, model_before)
 
 

@@ -105,6 +105,8 @@ def _copy_conversation(conversation: Messages | None, *, with_images: bool) -> M
 
 def _copy_message(message: Message, with_images: bool) -> Message:
     own = message.copy()
+    if len(own) == 2 and own.get("content").__class__ is str and "role" in own:
+        return own  # nearly every message of a long chat
     if not with_images:
         own.pop("images", None)
     for key, value in own.items():

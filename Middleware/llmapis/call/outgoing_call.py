@@ -5,14 +5,13 @@ Never maps an event. Source: spec backends.md 8.6, 15, 16.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError, RequestCancelled
@@ -32,6 +31,7 @@ from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.held_prompts import held_prompts
 from Middleware.services.run_trace import CallTrace
 from Middleware.services.token_ratios import is_measured, model_of, token_ratios
+from Middleware.utilities.json_bytes import encode_json
 from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorten_text
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,6 @@ BAD_ANSWERS = frozenset(("connection_lost", "protocol_error"))
 """Kinds of failure of which a whole answer is asked for once more."""
 MAX_WHOLE_BYTES = 4 * MAX_LINE_BYTES
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _STRING = re.compile(r'(?<=")(?:[^"\\]++|\\.)++(?=")')
 _DATA = re.compile(r'"((?:data:[^"]{0,60}|[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]{160,}+)"')
 
@@ -241,7 +240,7 @@ class OutgoingCall:
         settings = self._handler.settings
         post = Post(
             url=self._handler._get_api_endpoint_url(),
-            body=encode_payload(payload),
+            body=encode_json(payload),
             headers=self._handler.request_headers(),
             endpoint=settings.endpoint.name,
             connect_timeout_s=settings.connect_timeout_s,
@@ -312,7 +311,7 @@ def _post_abort(handler: HandlerFace, url: str, body: JsonObject) -> None:
     settings = handler.settings
     post = Post(
         url=url,
-        body=encode_payload(body),
+        body=encode_json(body),
         headers=handler.request_headers(),
         endpoint=settings.endpoint.name,
         connect_timeout_s=ABORT_TIMEOUT_S,
@@ -345,15 +344,6 @@ def _object_of(data: bytearray) -> JsonObject | None:
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
-
-
-def encode_payload(payload: Any) -> bytes:
-    """A body as UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
-    text = json.dumps(payload, ensure_ascii=False)
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        return _SURROGATES.sub("\ufffd", text).encode("utf-8")
 
 
 # --------------------------------------------------------------------------

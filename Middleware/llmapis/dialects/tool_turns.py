@@ -38,6 +38,8 @@ def repair_turns(messages: Messages, rules: TurnRules = COMMON_RULES) -> Message
     Results that follow their turn stay in their order; late ones move up behind them, in the order of the
     calls. Of several of one call the first counts; a call without one gets `rules.missing`; a result without
     its call becomes a text of the user. The messages stay as they are."""
+    if not _has_tool_turns(messages):
+        return list(messages)
     links = _Links(rules)
     turns: list[tuple[Message, list[_Call]]] = []
     for at, message in enumerate(messages):
@@ -52,6 +54,10 @@ def repair_turns(messages: Messages, rules: TurnRules = COMMON_RULES) -> Message
             result = {"role": "tool", **rules.missing} if call.result is None else call.result
             whole.append({**result, "tool_call_id": call.id})
     return whole
+
+
+def _has_tool_turns(messages: Messages) -> bool:
+    return any("tool_calls" in message or message.get("role") == "tool" for message in messages)
 
 
 @dataclass(slots=True, eq=False)

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
@@ -79,6 +80,8 @@ class Member:
         self._trying = threading.Lock()
         self._work = threading.Event()
         self._listener: threading.Thread | None = None
+        self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._doer: threading.Thread | None = None
         self._over = False
 
     @property
@@ -98,18 +101,25 @@ class Member:
         """Write a record, over anybody's. The value that was there before, of whatever living process."""
         self._keep()
         with self._lock:
-            before = self._ask(lambda store: store.put(kind, key, value))
+            mine = self._mine.get((kind, key))
             self._mine[kind, key] = value
+        before = self._ask(lambda store: store.put(kind, key, value))
         self._begin()
-        return before
+        if before == value:  # a store that this process has joined meanwhile was told by that
+            before = mine
+        return None if before == value else before
 
     def add(self, kind: str, key: str, value: str) -> bool:
         """Write a record. False: this process, or another one that lives, has one there."""
         self._keep()
         with self._lock:
-            if (kind, key) in self._mine or not self._ask(lambda store: store.add(kind, key, value)):
+            if (kind, key) in self._mine:
                 return False
             self._mine[kind, key] = value
+        if not self._ask(lambda store: store.add(kind, key, value)):
+            with self._lock:
+                self._mine.pop((kind, key), None)
+            return False
         self._begin()
         return True
 
@@ -122,13 +132,14 @@ class Member:
         """This process has no such record any more. Another value, or another's record, stays."""
         self._keep()
         with self._lock:
-            if self._mine.get((kind, key)) == value:
-                del self._mine[kind, key]
-                self._ask(lambda store: store.remove(kind, key, value))
+            if self._mine.get((kind, key)) != value:
+                return
+            del self._mine[kind, key]
+        self._ask(lambda store: store.remove(kind, key, value))
 
-    def waiting(self, gate: str) -> int:
-        """How many of all processes wait there, without those behind."""
-        return self._ask_store(lambda store: store.waiting(gate))
+    def waiting(self, gate: str, before: str = "") -> int:
+        """How many of all processes wait there, without those behind. `before`: a ticket of this process."""
+        return self._ask_store(lambda store: store.waiting(gate, before))
 
     def holding(self, names: Callable[[SharedStore], Sequence[str]]) -> list[int]:
         """How many of all processes are inside each of several gates. `names`: what they are called in the
@@ -146,6 +157,22 @@ class Member:
     def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
         """Key and value of the note of any process that has most of these marks."""
         return self._ask_store(lambda store: store.nearest_note(shelf, marks))
+
+    def do_soon(self, action: Callable[[], object]) -> None:
+        """Run it in a thread of the member's own: nobody waits for it."""
+        with self._lock:
+            if self._doer is None:
+                self._doer = threading.Thread(target=self._do_actions, name="shared-state-doer", daemon=True)
+                self._doer.start()
+        self._actions.put(action)
+
+    def _do_actions(self) -> None:
+        """The edge of a thread: no error ends it."""
+        while True:
+            try:
+                self._actions.get()()
+            except Exception:
+                logger.exception("the other processes could not be informed")
 
     def tell(self, message: str) -> None:
         """Send a text to all processes."""

@@ -1,16 +1,18 @@
 """What servers on several machines share: a Redis server. Knows `redis`; nobody else does.
 
-Each call is one script, run as one step; messages come by a stream that is read as soon as something is in
-it, and loses nothing while it reconnects. Extra: `redis`.
+Each call is one script, run as one step; those that wait at the same time are sent together. Messages come by
+a stream that is read as soon as something is in it, and loses nothing while it reconnects. Extra: `redis`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from Middleware.services.shared_state.call_batches import BatchedCall, CallBatches
 from Middleware.services.shared_state.store import (
     LEASE_S,
     MOST_NOTES,
@@ -293,7 +295,15 @@ return mine
 """
 )
 
-WAITING = _HEAD + "bury() return redis.call('ZCARD', P .. 'wait:' .. ARGV[4])"
+WAITING = (
+    _HEAD
+    + """
+bury()
+local wait = P .. 'wait:' .. ARGV[4]
+if ARGV[5] == '' then return redis.call('ZCARD', wait) end
+return redis.call('ZRANK', wait, owner .. ' ' .. ARGV[5]) or 0
+"""
+)
 
 HOLDING = (
     _HEAD
@@ -427,6 +437,7 @@ class RedisStore:
         self._owner, self._name, self._prefix, self.place = owner, owner, prefix, place_of(url)
         self._lives = 0
         self._errors = (redis.RedisError, OSError)
+        self._no_script = redis.exceptions.NoScriptError
         never = Retry(NoBackoff(), 0)  # who cannot be reached is asked again by the heartbeat
         # With protocol 3 XREAD answers with a map, with 2 with a list of pairs, which each Redis knows.
         how: dict[str, Any] = {"retry": never, "decode_responses": True, "protocol": 2}
@@ -434,7 +445,9 @@ class RedisStore:
         # A listener of its own: XREAD holds its connection for as long as it waits (Redis, "XREAD", BLOCK).
         self._redis = redis.Redis.from_url(url, socket_timeout=ANSWER_S, **how)
         self._listener = redis.Redis.from_url(url, socket_timeout=MOST_WAIT_S + ANSWER_S, **how)
-        self._scripts = {name: self._redis.register_script(text) for name, text in SCRIPTS.items()}
+        self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in SCRIPTS.items()}
+        self._knows_scripts = False
+        self._calls = CallBatches(self._send)
         self._read = "0"
         """Id of the last message that was heard."""
 
@@ -457,14 +470,22 @@ class RedisStore:
         return _value(self._run("FIND", kind, key))
 
     def remove(self, kind: str, key: str, value: str) -> None:
-        self._run("REMOVE", kind, key, value)
+        self._calls.post("REMOVE", self._words(self._owner, kind, key, value))
 
-    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
+    def turns(
+        self,
+        gate: str,
+        limit: int,
+        places: Places,
+        one_model: bool = False,
+        when_queued: Callable[[], object] | None = None,
+    ) -> list[str]:
         told = json.dumps({**places._asdict(), "asks": dict(places.asks)})
-        return [str(ticket) for ticket in self._run("TURNS", gate, limit, told, "1" if one_model else "0")]
+        words = self._words(self._owner, gate, limit, told, "1" if one_model else "0")
+        return [str(one) for one in self._ask_server(lambda: self._calls.ask("TURNS", words, when_queued))]
 
-    def waiting(self, gate: str) -> int:
-        return int(self._run("WAITING", gate))
+    def waiting(self, gate: str, before: str = "") -> int:
+        return int(self._run("WAITING", gate, before))
 
     def holding(self, gates: Sequence[str]) -> list[int]:
         return [int(count) for count in self._run("HOLDING", json.dumps(list(gates)))]
@@ -502,8 +523,29 @@ class RedisStore:
         return self._run_as(self._owner, name, *words)
 
     def _run_as(self, owner: str, name: str, *words: Any) -> Any:
-        words = (self._prefix, owner, LEASE_S, *words)
-        return self._ask_server(lambda: self._scripts[name](args=words))
+        return self._ask_server(lambda: self._calls.ask(name, self._words(owner, *words)))
+
+    def _words(self, owner: str, *words: Any) -> tuple[Any, ...]:
+        return (self._prefix, owner, LEASE_S, *words)
+
+    def _send(self, calls: Sequence[BatchedCall]) -> list[Any]:
+        """Ask all in one exchange, the first one with the texts of the scripts. A server that has lost them
+        since is sent a text where it does not know the script.
+        """
+        with self._redis.pipeline(transaction=False) as line:
+            texts = () if self._knows_scripts else tuple(SCRIPTS.values())
+            for text in texts:
+                line.script_load(text)
+            for call in calls:
+                line.evalsha(self._digests[call.name], 0, *call.words)
+            answers: list[Any] = line.execute(raise_on_error=False)[len(texts) :]
+            unknown = [i for i, answer in enumerate(answers) if isinstance(answer, self._no_script)]
+            for i in unknown:
+                line.eval(SCRIPTS[calls[i].name], 0, *calls[i].words)
+            for i, answer in zip(unknown, line.execute(raise_on_error=False) if unknown else (), strict=True):
+                answers[i] = answer
+        self._knows_scripts = not unknown
+        return answers
 
     def _ask_server(self, ask: Callable[[], Any]) -> Any:
         """What the server answers. Raises StoreLost."""

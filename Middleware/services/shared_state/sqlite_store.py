@@ -133,7 +133,14 @@ class SqliteStore:
     def _write(self, sql: sqlite3.Connection, kind: str, key: str, value: str) -> None:
         sql.execute("INSERT OR REPLACE INTO Records VALUES (?, ?, ?, ?)", (kind, key, self._owner, value))
 
-    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
+    def turns(
+        self,
+        gate: str,
+        limit: int,
+        places: Places,
+        one_model: bool = False,
+        when_queued: Callable[[], object] | None = None,
+    ) -> list[str]:
         with self._transaction() as sql:
             self._bury(sql)
             self._check_known(sql)
@@ -180,12 +187,13 @@ class SqliteStore:
             )
         _set_state(sql, gate, "holds", list(places.hold))
 
-    def waiting(self, gate: str) -> int:
+    def waiting(self, gate: str, before: str = "") -> int:
         with self._transaction("DEFERRED") as sql:
             count = sql.execute(
                 "SELECT COUNT(*) FROM Places JOIN Members USING (Owner)"
-                " WHERE Gate = ? AND State = 'waits' AND Beat >= ?",
-                (gate, self._clock() - LEASE_S),
+                " WHERE Gate = ? AND State = 'waits' AND Beat >= ? AND (? = '' OR Number <"
+                " (SELECT Number FROM Places WHERE Gate = ? AND Ticket = ? AND State = 'waits'))",
+                (gate, self._clock() - LEASE_S, before, gate, before),
             ).fetchone()
         return int(count[0])
 

@@ -106,16 +106,26 @@ class SharedStore(Protocol):
         """Remove this process's record if it still has this value."""
         ...
 
-    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
+    def turns(
+        self,
+        gate: str,
+        limit: int,
+        places: Places,
+        one_model: bool = False,
+        when_queued: Callable[[], object] | None = None,
+    ) -> list[str]:
         """Tell of tickets; those of this process that have come in by it, at most `limit` holders in all.
 
         Whose turn it is over all processes: `turns.py`. Others whose turn has come are told `gate <gate>`.
-        `one_model`: two models of a machine are never inside at the same time.
+        `one_model`: two models of a machine are never inside at the same time. `when_queued`: a store far
+        away calls it when it is sure to hear of this before all that it is told later.
         """
         ...
 
-    def waiting(self, gate: str) -> int:
-        """How many tickets of all living processes wait, without those behind."""
+    def waiting(self, gate: str, before: str = "") -> int:
+        """How many tickets of all living processes wait, without those behind. `before`: a ticket of this
+        process: only those that came before it, 0 when it does not wait (any more).
+        """
         ...
 
     def holding(self, gates: Sequence[str]) -> list[int]:
@@ -228,7 +238,14 @@ class MemoryStore:
             if self._tables.records.get((kind, key)) == (self._owner, value):
                 del self._tables.records[kind, key]
 
-    def turns(self, gate: str, limit: int, places: Places, one_model: bool = False) -> list[str]:
+    def turns(
+        self,
+        gate: str,
+        limit: int,
+        places: Places,
+        one_model: bool = False,
+        when_queued: Callable[[], object] | None = None,
+    ) -> list[str]:
         with self._lock:
             self._check_known()
             there = self._tables.gates.get(gate)
@@ -288,10 +305,12 @@ class MemoryStore:
             if ticket not in gate.holding:
                 gate.behind.setdefault(ticket, self._owner)
 
-    def waiting(self, gate: str) -> int:
+    def waiting(self, gate: str, before: str = "") -> int:
         with self._lock:
             there = self._tables.gates.get(gate)
-            return len(there.waiting) if there else 0
+            if there is None or (before and before not in there.waiting):
+                return 0
+            return list(there.waiting).index(before) if before else len(there.waiting)
 
     def holding(self, gates: Sequence[str]) -> list[int]:
         with self._lock:

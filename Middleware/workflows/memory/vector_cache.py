@@ -132,7 +132,7 @@ class VectorCache:
         try:
             if not has_table(connection, "memory_embeddings"):
                 return []
-            if not vector_math.HAS_NUMPY:
+            if vector_math.numpy_module() is None:
                 rows = (
                     (each, vector) for each, vector, _ in connection.execute(_ROWS, (-1, key.model, key.dim))
                 )

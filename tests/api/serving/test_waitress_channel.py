@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import random
 import re
 import socket
 import threading
 
 import pytest
+from waitress.channel import HTTPChannel
 
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.serving import waitress_server
+from Middleware.api.serving.waitress_channel import MOST_AT_ONCE
 
 MIB = 1024 * 1024
 
@@ -209,3 +213,48 @@ class TestStreams:
     def test_where_the_connection_closes_all_the_same(self, streams, data):
         """The client wants it, or would not see the end."""
         assert b"Connection: close" in said(streams, data)
+
+
+class TestLargeBodies:
+    """What is known to come is read in large pieces, and not a byte of the next request with it."""
+
+    @pytest.fixture
+    def sizes(self, monkeypatch):
+        """How much each read asked for."""
+        asked, recv = [], HTTPChannel.recv
+
+        def counted(channel, size):
+            asked.append(size)
+            return recv(channel, size)
+
+        monkeypatch.setattr(HTTPChannel, "recv", counted)
+        return asked
+
+    def test_two_requests_of_one_connection(self, listen, sizes):
+        """Each has its own body."""
+
+        def app(environ, start_response):
+            body = environ["wsgi.input"].read()
+            said = f"{len(body)} {hashlib.sha256(body).hexdigest()}".encode()
+            start_response("200 OK", [("Content-Length", str(len(said)))])
+            return [said]
+
+        bodies = [random.Random(size).randbytes(size) for size in (3 * MIB + 17, 900_001)]
+        requests = [head("/", f"Content-Length: {len(body)}") + body for body in bodies]
+        answers = said(listen(app), requests[0], requests[1], head("/", "Connection: close", method="GET"))
+        for body in bodies:
+            assert f"{len(body)} {hashlib.sha256(body).hexdigest()}".encode() in answers
+        assert max(sizes) == MOST_AT_ONCE
+        assert set(sizes) - {MOST_AT_ONCE} and min(sizes) >= 8192
+
+    def test_a_body_in_chunks(self, listen, sizes):
+        """Its length is not known: it is read in waitress's own pieces."""
+
+        def app(environ, start_response):
+            body = environ["wsgi.input"].read()
+            start_response("200 OK", [("Content-Length", "6")])
+            return [b"%06d" % len(body)]
+
+        whole = head("/", "Transfer-Encoding: chunked", "Connection: close") + chunks(40_000, 5)
+        assert said(listen(app), whole).endswith(b"200000")
+        assert set(sizes) == {8192}

@@ -11,7 +11,7 @@ import redis
 
 from Middleware.services.shared_state.redis_store import RedisStore, place_of
 from Middleware.services.shared_state.store import Places, StoreLost
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 
 @pytest.mark.parametrize(
@@ -154,3 +154,43 @@ def test_one_that_cannot_write_is_not_joined(redis_server, setting, value):
             client.config_set(setting, before)
         store.join()
         store.close()
+
+
+def test_a_server_that_forgot_the_scripts_is_told_them_again(redis_server):
+    """After a restart, or when somebody flushed them; the answers are in their order."""
+    store = RedisStore(redis_server.url, "one")
+    store.join()
+    store.put("key", "k", "v")
+    with closing(redis.Redis.from_url(redis_server.url)) as client:
+        client.script_flush()
+    assert store.find("key", "k") == "v"
+    store.close()
+
+
+def test_a_removal_comes_before_what_is_asked_after_it(redis_server):
+    """Though nobody waited for it."""
+    store = RedisStore(redis_server.url, "one")
+    store.join()
+    for number in range(50):
+        store.put("key", "k", f"{number}")
+        store.remove("key", "k", f"{number}")
+        assert store.find("key", "k") is None
+    store.close()
+
+
+def test_a_removal_that_failed_is_noticed(redis_server, monkeypatch):
+    """By whoever asks next: the server would hold for ever what is gone."""
+    store = RedisStore(redis_server.url, "one")
+    store.join()
+    send = store._calls._send
+
+    def fails(calls):
+        raise redis.ConnectionError("gone")
+
+    monkeypatch.setattr(store._calls, "_send", fails)
+    store.remove("key", "k", "v")
+    wait_until(lambda: store._calls._missed is not None)
+    monkeypatch.setattr(store._calls, "_send", send)
+    with pytest.raises(StoreLost, match="gone"):
+        store.find("key", "k")
+    store.close()

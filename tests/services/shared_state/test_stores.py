@@ -55,7 +55,7 @@ class TestRecords:
         two.remove("key", "k", "first")
         assert one.find("key", "k") == "second"
         two.remove("key", "k", "second")
-        assert one.find("key", "k") is None
+        assert two.find("key", "k") is None  # whoever removed it; others know it a moment later
 
     @pytest.mark.parametrize("text", ["", "a b\nc\x00d", "é\U0001f600", "'; --"], ids=repr)
     def test_any_text(self, one, two, text):
@@ -70,6 +70,14 @@ class TestGates:
         assert one.turns("g", 2, Places(wait=["a", "b"])) == ["a", "b"]
         assert two.turns("g", 2, Places(wait=["c"])) == []
         assert two.waiting("g") == one.waiting("g") == 1
+
+    def test_how_many_wait_before_one(self, one, two):
+        """Of all processes; nobody, when it is inside or has left."""
+        one.turns("g", 1, Places(wait=["a", "b"]))
+        two.turns("g", 1, Places(wait=["c"]))
+        one.turns("g", 1, Places(wait=["d"]))
+        assert [one.waiting("g", ticket) for ticket in ("a", "b", "d", "x")] == [0, 0, 2, 0]
+        assert two.waiting("g", "c") == 1
 
     def test_first_come_first_served(self, one, two):
         """Whichever process they wait in; the one whose turn it is is told."""

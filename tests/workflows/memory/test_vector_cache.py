@@ -177,5 +177,5 @@ class TestBounds:
 
     def test_without_numpy_the_order_is_the_same(self, cache, make, monkeypatch):
         database = make(v1=[0.0, 1.0], v2=[1.0, 0.0], v3=[0.5, 0.5])
-        monkeypatch.setattr(vector_math, "HAS_NUMPY", False)
+        monkeypatch.setattr(vector_math, "numpy_module", lambda: None)
         assert ids(cache, database) == [2, 3, 1]

@@ -18,12 +18,12 @@ from Middleware.common.types import Batches, JsonObject
 from Middleware.config.paths import EXAMPLE
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import CallLog
-from Middleware.llmapis.call.outgoing_call import encode_payload
 from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAIBackend
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.utilities.json_bytes import encode_json
 
 MODEL_NAME = "built-in-demo"
 QUOTED_CHARACTERS = 200
@@ -99,7 +99,7 @@ class DemoBackend(OpenAIBackend):
         log = CallLog.of(self, call)
         log.tries, log.outcome = 1, "cancelled"
         if log.trace is not None:
-            log.trace.note_body("", encode_payload(payload), {})
+            log.trace.note_body("", encode_json(payload), {})
         try:
             yield log
         except GeneratorExit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Middleware.llmapis.call.outgoing_call import encode_payload
+from Middleware.utilities.json_bytes import encode_json
 
 
 def test_the_order_of_a_payload(make_handler):
@@ -27,4 +27,4 @@ def test_the_order_of_a_payload(make_handler):
 def test_lone_surrogates_are_no_obstacle(make_handler):
     """Half a pair in a text is sent as U+FFFD."""
     body = make_handler("openAIChatCompletion")._prepare_payload(None, None, "a\ud83db")
-    assert "a\ufffdb" in encode_payload(body).decode()
+    assert "a\ufffdb" in encode_json(body).decode()

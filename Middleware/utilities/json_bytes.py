@@ -1,0 +1,75 @@
+"""A value as the bytes of a JSON body: by orjson if it is installed, else by the standard library.
+
+Both write the same value; only blanks differ. What orjson would write as another value, or not at all, is
+left to the standard library. Pure. Source: orjson, README ("Serialize").
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import Any
+
+
+def _orjson() -> Any:
+    """orjson, None where the extra `fast` is not installed."""
+    try:
+        import orjson
+    except ImportError:
+        return None
+    return orjson
+
+
+orjson = _orjson()
+DEEPEST = 100
+"""Levels that are looked through; what is deeper is left to the standard library."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_HOLDERS = (dict, list, tuple)
+
+
+def encode_json(value: Any) -> bytes:
+    """UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD. Raises TypeError or ValueError
+    for what is no JSON value.
+    """
+    return _written_fast(value) or _written(value)
+
+
+def _written_fast(value: Any) -> bytes | None:
+    """None: orjson is not there, or this is not for it (lone surrogates, numbers of more than 64 bits)."""
+    if orjson is None or not _is_plain(value):
+        return None
+    try:
+        written: bytes = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    except TypeError:
+        return None
+    return written
+
+
+def _written(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text).encode("utf-8")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it holds no NaN and no infinity, which orjson would write as null. A text costs next to
+    nothing.
+    """
+    level = [[value]]
+    for _ in range(DEEPEST):
+        deeper: list[Any] = []
+        for holder in level:
+            for item in holder:
+                if item.__class__ is str:
+                    continue
+                if isinstance(item, _HOLDERS):
+                    deeper.append(item.values() if isinstance(item, dict) else item)
+                elif isinstance(item, float) and not isfinite(item):
+                    return False
+        if not deeper:
+            return True
+        level = deeper
+    return False
