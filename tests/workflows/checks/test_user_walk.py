@@ -300,12 +300,12 @@ def test_relative_times_in_a_window_that_stands_are_noted(checked, user, node, n
         (
             "https://api.example.com",
             "openAIChatCompletion",
-            ["note: endpoint 'small-model' is not on a local network"],
+            ["note: node 2, readAhead: endpoint 'small-model' is not on a local network"],
         ),
         (
             "http://127.0.0.1:8080",
             "openAIV1Completion",
-            ["warning: has no effect: endpoint 'small-model' takes no messages"],
+            ["warning: node 2, readAhead: has no effect: endpoint 'small-model' takes no messages"],
         ),
     ],
     ids=["at-home", "in-the-house", "paid-for", "flat"],
