@@ -248,7 +248,7 @@ def reading_remarks(endpoint: EndpointConfig) -> Iterator[tuple[str, str]]:
     """
     backend = BACKENDS.get(endpoint.type)
     if backend is not None and not backend.takes_messages:
-        yield WARNING, f"has no effect: endpoint '{endpoint.name}' takes no messages"
+        yield NOTE, f"has no effect: endpoint '{endpoint.name}' takes no messages"
     elif is_remote(endpoint.url):
         message = (
             f"endpoint '{endpoint.name}' is not on a local network: if you pay it by the token, you also "

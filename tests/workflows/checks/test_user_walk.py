@@ -305,7 +305,7 @@ def test_relative_times_in_a_window_that_stands_are_noted(checked, user, node, n
         (
             "http://127.0.0.1:8080",
             "openAIV1Completion",
-            ["warning: node 2, readAhead: has no effect: endpoint 'small-model' takes no messages"],
+            ["note: node 2, readAhead: has no effect: endpoint 'small-model' takes no messages"],
         ),
     ],
     ids=["at-home", "in-the-house", "paid-for", "flat"],
