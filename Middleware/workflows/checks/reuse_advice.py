@@ -16,7 +16,7 @@ from typing import Any
 from Middleware.common.types import JsonObject
 from Middleware.config.json_positions import position_in
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.users import UserSettings
+from Middleware.config.users import UserSettings, read_steady_window
 from Middleware.workflows.checks.dry_run import NO_CHANGES, NodeChanges
 from Middleware.workflows.checks.prompt_reuse import (
     PROMPT,
@@ -108,7 +108,8 @@ def _find_advice(report: ReuseReport, user: UserSettings) -> Iterator[ReuseAdvic
 
 
 def _is_steady(config: Mapping[str, Any], user: UserSettings) -> bool:
-    return bool(config.get("steadyWindow", user.steady_window))
+    own = config.get("steadyWindow")
+    return bool(user.steady_window if own is None else read_steady_window(own))
 
 
 def _steady_advice(row: NodeReading) -> ReuseAdvice:
