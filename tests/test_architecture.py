@@ -36,6 +36,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "failover",
         "response_parser",
         "llm_api",
+        "read_ahead",
         "llm_handler",
         "embedding_service",
         "endpoint_probe",

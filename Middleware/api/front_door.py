@@ -33,6 +33,7 @@ from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Too
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
+from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.run_trace import Observers
 
 _UNREAD = {
@@ -271,9 +272,10 @@ class FrontDoor:
 
     def cancel_unanswered(self) -> None:
         """The server stops: what has no complete answer ends now, and so do streams to readers of the
-        console.
+        console, and what is read ahead.
         """
         self.stopping = True
+        readings_ahead().stop_all()
         for life in self.unanswered_requests():
             cancellation_service.request_cancellation(life.request_id, "the server stops")
 

@@ -22,6 +22,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.egress import EgressTarget, place_of
 from Middleware.services.fair_gate import NO_LIMIT, FairGate
 from Middleware.services.held_prompts import PromptDigest, held_prompts
+from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -179,8 +180,10 @@ class Servers:
         return self._gates[url]
 
     def under_way(self) -> dict[str, int]:
-        """Address -> calls."""
-        return dict(zip(self.urls, FairGate.count_held(list(self._gates.values())), strict=True))
+        """Address -> calls. What this process reads ahead is none: it gives way."""
+        held = FairGate.count_held(list(self._gates.values()))
+        readings = readings_ahead()
+        return {url: max(0, n - readings.count_at(url)) for url, n in zip(self.urls, held, strict=True)}
 
     def enter(self, choose: Callable[[dict[str, int]], str]) -> Stop:
         """Choose an address by the calls under way and take its slot, as one step of this process. An address
@@ -189,6 +192,7 @@ class Servers:
             under_way = self.under_way()
             while True:
                 url = choose(under_way)
+                readings_ahead().make_way([url])
                 stop = Stop(url, self._gates[url])
                 if (self.limit is not None and under_way[url] >= self.limit) or stop.enter():
                     return stop
@@ -238,8 +242,8 @@ class Stop:
         )
 
     def take_spare(self, ask: Ask | None = None) -> bool:
-        """Whether the slot has been taken: nobody is waited for."""
-        return self._entered
+        """Take the slot, unless it has been taken, for what can be left out: nobody is waited for."""
+        return self._entered or self._begin(self._gate.take_spare(ask))
 
     def _begin(self, entered: bool) -> bool:
         self._entered = entered
@@ -296,6 +300,19 @@ class AddressRoute:
             self._stop = stop
             return stop
         raise BackendError(self._endpoint.name, "config_error", "none of its addresses may be called")
+
+    def spare_stop(self, prompt: PromptDigest) -> Stop | None:
+        """The address that gets the chat, however many calls are under way there, for a prompt that is read
+        ahead; its slot is to be taken. None: all are out. Raises BackendError for one that may not be
+        called."""
+        self._prompt = prompt
+        wanted = [url for url in self._left if not outages().is_out(url)]
+        if not wanted:
+            return None
+        url = favourite(wanted, self._asker, self._shared_chars, prompt.head_chars)
+        stop = Stop(url, self._servers.gate(url))
+        stop.pinned = guarded_place(self._endpoint, url).addresses
+        return stop
 
     @property
     def stop(self) -> Stop:

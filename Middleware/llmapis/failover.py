@@ -30,6 +30,7 @@ from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import NO_LIMIT, FairGate, outgoing_gate
+from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,10 @@ def take_slots(
     meanwhile, ConfigError for a faulty Machines.json, and what `choose` raises."""
     wait_s = launch_facts().concurrency_timeout_s
     with ExitStack() as taken:
+        taken.enter_context(readings_ahead().call_at(places_of(endpoint, whole_process, choose)))
         for gate, ask in _gates(endpoint, whole_process, choose):
+            if isinstance(gate, Stop):
+                taken.enter_context(readings_ahead().call_at([gate.url]))
             admitted = gate.acquire(
                 timeout=wait_s, request_id=request_id or "", ask=ask, behind=ask is not None and _is_task()
             )
@@ -83,6 +87,17 @@ def take_spare_slots(
                 return None
             taken.callback(gate.release)
         return taken.pop_all()
+
+
+def places_of(endpoint: EndpointConfig, whole_process: bool, choose: Choose | None = None) -> list[str]:
+    """What a call of the endpoint may wait for, by name: its address, where it has one, its machine, a slot
+    of the process. Nothing that is read ahead stays in its way there."""
+    places = [endpoint.url] if choose is None else []
+    if endpoint.machine:
+        places.append(f"machine {endpoint.machine}")
+    if whole_process and outgoing_gate() is not None:
+        places.append("outgoing calls")
+    return places
 
 
 def _no_slot(gate: FairGate | Stop, ask: Ask | None, wait_s: float) -> str:
@@ -205,7 +220,7 @@ class _Chain:
         self._arguments: CallArguments | None = None
         self._visited.append(service.endpoint.name)
         several = len(service.addresses) > 1
-        self._route = AddressRoute(service.endpoint, self._asker(service)) if several else None
+        self._route = AddressRoute(service.endpoint, asker_of(service.user, self._call)) if several else None
 
     @property
     def cancelled(self) -> bool:
@@ -285,12 +300,12 @@ class _Chain:
         logger.warning("%s; asking another address of it", error)
         return True
 
-    def _asker(self, service: Service) -> Asker:
-        """Whose call it is."""
-        call = self._call
-        sent = (message for message in call.conversation or () if message.get("role") == "user")
-        first = next(sent, {"content": call.prompt})
-        return Asker(service.user.name, call.chat or str(first.get("content") or ""))
+
+def asker_of(user: UserSettings, call: CallArguments) -> Asker:
+    """Whose call it is."""
+    sent = (message for message in call.conversation or () if message.get("role") == "user")
+    first = next(sent, {"content": call.prompt})
+    return Asker(user.name, call.chat or str(first.get("content") or ""))
 
 
 def _guard_backup(service: Service, error: Exception) -> Service:

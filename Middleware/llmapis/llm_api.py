@@ -115,6 +115,13 @@ class LlmApiService:
             self._handlers[stream] = self._class(self._settings(stream))
         return self._handlers[stream]
 
+    def handler_to_read(self, at: Stop | None = None) -> LlmApiHandler:
+        """The handler of a call that has a prompt read and makes nothing of the answer: one token, whole
+        unless the backend always streams, tried once. `at`: as for `handler_for`."""
+        settings = self._settings(self.endpoint.backend_stream == "always")
+        settings = settings if at is None else settings_at(settings, at)
+        return self._class(replace(settings, max_tokens=1, suppress_retries=True))
+
     def get_response_from_llm(
         self,
         conversation: Messages | None = None,

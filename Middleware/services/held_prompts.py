@@ -178,16 +178,17 @@ class HeldPrompts:
 
     def forget(self, address: str, model: str, prompt: PromptDigest | None = None) -> None:
         """This prompt did not get there after all; None: that server is gone, and holds nothing any more."""
+        key = _server(address, model)
         with self._guard:
-            known = self._servers.get((address, model))
+            known = self._servers.get(key)
             if known is None:
                 return
             kept = [held for held in known if prompt is not None and held.digests is not prompt.digests]
             self._digests -= sum(len(held.digests) for held in known) - sum(len(h.digests) for h in kept)
             if kept:
-                self._servers[address, model] = deque(kept)
+                self._servers[key] = deque(kept)
             else:
-                del self._servers[address, model]
+                del self._servers[key]
 
     def _keep_within(self) -> None:
         """The guard is held."""

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { barsOf, callBars, firstChosen, hues, rowsOf, spanWords, tickWords, ticks } from "../../Middleware/api/console/static/fall_scale.js";
+import { barsOf, callBars, endOf, firstChosen, hues, rowsOf, spanWords, tickWords, ticks } from "../../Middleware/api/console/static/fall_scale.js";
 
 const node = (i, more = {}) => ({
   i, parent: null, depth: 0, label: "", workflow: "Workflows/mira/Reviewers.json", number: i + 1, of: 5, title: `N${i}`, type: "Standard", group: null,
@@ -77,6 +77,7 @@ test("bars of other nodes: a model's in two parts, without a model grey, after t
   assert.deepEqual(barsOf(node(1, { begun_s: null }), run, 9), []);
   assert.deepEqual(barsOf(node(1, { ended_s: 1 }), run, 9), [{ kind: "other", from: 1, to: 1 }]);
   assert.deepEqual(callBars(call({ kind: "http" }), 9), [{ kind: "other", from: 1, to: 3 }]);
+  assert.deepEqual(callBars(call({ kind: "prefill" }), 9), [{ kind: "prefill", from: 1, to: 3 }]);
 });
 
 test("chosen at first: what failed, else what answers, the deepest of each, else the last that asked a model", () => {
@@ -85,4 +86,10 @@ test("chosen at first: what failed, else what answers, the deepest of each, else
   assert.equal(firstChosen([...answers, node(3, { state: "failed" })]).i, 3);
   assert.equal(firstChosen([node(0, { calls: [call()] }), node(1)]).i, 0);
   assert.equal(firstChosen([]), null);
+});
+
+test("the axis holds what is read ahead behind the end of a run", () => {
+  const nodes = [node(0, { calls: [call(), call({ k: 1, kind: "prefill", begun_s: 4, ended_s: 9 })] })];
+  assert.equal(endOf({ took_s: 3, nodes }, 3), 9);
+  assert.equal(endOf({ took_s: 3, nodes: [node(0)] }, 3), 3);
 });

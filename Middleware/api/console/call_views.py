@@ -246,7 +246,7 @@ def _address(how: Shell, url: str, mask: Mask) -> str:
 
 NO_RUN = "no such run: it is older than the last 200, or the server was restarted"
 NO_TEXTS = "the texts of this run are not kept"
-CURLS = ("model", "embedding", "http")
+CURLS = ("model", "embedding", "prefill", "http")
 """Kinds of calls that are HTTP requests."""
 
 

@@ -160,7 +160,8 @@ class Recorder:
     def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         """In the thread that works on the run. A run that arrived before this recorder was there is not
         kept."""
-        kept = _limited_size(run) if what == "ended" else 0
+        is_over = what == "ended" or (what == "call_ended" and run.ended)
+        kept = _limited_size(run) if is_over else 0
         with self._lock:
             if what == "arrived":
                 self._runs[run.id] = run
@@ -168,7 +169,7 @@ class Recorder:
                 return
             self.seq += 1
             run.seq = self.seq
-            forgotten = self._end(run, kept) if what == "ended" else ()
+            forgotten = self._end(run, kept) if what == "ended" else self._grow(run, kept) if is_over else ()
             if self._readers:
                 self._changed.notify_all()
         for old in forgotten:
@@ -222,8 +223,6 @@ class Recorder:
 
         The lock is held.
         """
-        run.bytes_kept = kept
-        self._bytes += kept
         self._ended[run.id] = run
         if run.state == "refused":
             self._refused.append(run.id)
@@ -231,6 +230,14 @@ class Recorder:
             self._drop(self._refused[0])
         if len(self._ended) > MOST_ENDED:
             self._drop(next(iter(self._ended)))
+        return self._grow(run, kept)
+
+    def _grow(self, run: RunTrace, kept: int) -> list[RunTrace]:
+        """The texts of a run that has ended count so much now: something is read ahead for the next one. As
+        `_end`.
+        """
+        self._bytes += kept - run.bytes_kept
+        run.bytes_kept = kept
         forgotten = []
         for old in self._ended.values() if self._bytes > self.limit else ():
             if old.bytes_kept:

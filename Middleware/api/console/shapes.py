@@ -39,7 +39,7 @@ SHORTEST_PART_S = 0.001
 FEWEST_TOKENS = 5
 SHORTEST_SAY_S = 0.2
 _PARTS = ("queue", "other", "first", "think", "say", "after")
-_TO_BACKENDS = ("model", "embedding")
+_TO_BACKENDS = ("model", "embedding", "prefill")
 
 Part = tuple[str, float]
 

@@ -220,6 +220,7 @@ class Metrics:
             "begun": self._count_start,
             "first_text": self._first_text,
             "answered": self._count_first_text,
+            "call_ended": self._call_ended,
             "node_ended": self._node_ended,
             "ended": self._count_end,
         }
@@ -283,6 +284,11 @@ class Metrics:
         for call in node.calls if node is not None else ():
             if call.kind in _TO_BACKENDS:
                 self._call(call)
+
+    def _call_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
+        """A prompt that is read ahead is so before the node begins or when it has ended."""
+        if node is not None and node.calls and (call := node.calls[-1]).kind == "prefill":
+            self._call(call)
 
     def _call(self, call: CallTrace) -> None:
         numbers, [endpoint], outcome = self._backends, self._endpoints(call.endpoint), outcome_of(call)

@@ -26,6 +26,7 @@ class CallArguments:
     call. `parallel_tool_calls`: whether the model may call several tools at once; None: as it likes.
     `trace`: the node that calls, None: nobody observes. `backup_of`: the endpoint that failed before.
     `asks_again`: an answer that is no good is asked for once more; False: the caller does so itself.
+    `reads_ahead`: nobody waits for the answer: the prompt is to be held by the server.
     `llm_takes_images`: images go along only then. `late_text`: exactly the text that was added to the newest
     user message (`late_place` `after`: at its end, `before`: at its start; the joint is part of it), or the
     content of a message of its own (`alone`); empty: there is no late prompt. `discussion_id`: None: the chat
@@ -46,6 +47,7 @@ class CallArguments:
     trace: TracedNode | None = field(default=None, repr=False, compare=False)
     backup_of: str = ""
     asks_again: bool = True
+    reads_ahead: bool = False
     llm_takes_images: bool = False
     late_text: str = ""
     late_place: str = ""

@@ -96,8 +96,9 @@ class CallLog:
         address = settings.url if len(settings.endpoint.addresses) > 1 else ""
         log = cls(settings.endpoint, settings.stream, address=address)
         if asked.trace is not None:
+            kind = "prefill" if asked.reads_ahead else "model" if handler.generates else "embedding"
             call = CallTrace(
-                "model" if handler.generates else "embedding",
+                kind,
                 settings.endpoint.name,
                 settings.endpoint.type,
                 settings.endpoint.model,

@@ -203,6 +203,9 @@ class _DryProcessor(WorkflowProcessor):
     def _track_times(self) -> None:
         """Tracking writes."""
 
+    def _begin_reading_ahead(self) -> None:
+        """No server is called."""
+
     def _begin_answer(self) -> None:
         """The placeholder would be written."""
 

@@ -20,7 +20,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.machines import machine_names
 from Middleware.config.named_files import load_prompt_template
 from Middleware.config.users import UserSettings
-from Middleware.config.validation import ERROR, WARNING, Finding
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.llmapis.dialects.model_lists import ends_in_openai_route
 from Middleware.llmapis.dialects.prompt_caching import CacheMark
 from Middleware.llmapis.handlers import impl
@@ -240,6 +240,21 @@ def _backup_findings(
         yield Finding(
             endpoint.file, pointer, WARNING, f"the backups form a circle: {' > '.join([*chain, name])}"
         )
+
+
+def reading_remarks(endpoint: EndpointConfig) -> Iterator[tuple[str, str]]:
+    """(level, sentence) of what must be said of a node that has prompts read ahead by this endpoint. Source:
+    prompt-reuse.md 6.
+    """
+    backend = BACKENDS.get(endpoint.type)
+    if backend is not None and not backend.takes_messages:
+        yield NOTE, f"has no effect: endpoint '{endpoint.name}' takes no messages"
+    elif is_remote(endpoint.url):
+        message = (
+            f"endpoint '{endpoint.name}' is not on a local network: if you pay it by the token, you also "
+            "pay for each prompt that is read ahead"
+        )
+        yield NOTE, message
 
 
 def with_backups(snapshot: ConfigSnapshot, user: UserSettings, names: Iterable[str]) -> list[str]:

@@ -41,7 +41,7 @@ from Middleware.config.workflows import (
     tool_file,
     tool_offer,
 )
-from Middleware.workflows.checks.endpoint_check import endpoint_findings, with_backups
+from Middleware.workflows.checks.endpoint_check import endpoint_findings, reading_remarks, with_backups
 from Middleware.workflows.checks.workflow_check import (
     NodePlace,
     WorkflowReach,
@@ -363,6 +363,9 @@ class UserWalk:
         if endpoint is not None and node_handler(config.get("type")).CALLS_MODEL:
             self._fits(place.file, f"{place.pointer}/endpointName", lambda: ensure_generates(endpoint))
         self._embedder(place.file, place.pointer, config, "embeddingEndpointName")
+        if endpoint is not None and config.get("readAhead") in ("start", "end"):
+            for level, message in reading_remarks(endpoint):
+                self._note(place.file, f"{place.pointer}/readAhead", level, message)
         if note := moving_times(config, self._user.steady_window):
             self._note(place.file, f"{place.pointer}/useRelativeTimestamps", NOTE, note)
         for key in node_handler(config.get("type")).user_settings(config):

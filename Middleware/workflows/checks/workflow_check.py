@@ -32,6 +32,7 @@ from Middleware.workflows.handlers.node_types import (
 from Middleware.workflows.managers.categorization import matching_name
 from Middleware.workflows.models.node_keys import DEFAULT_TYPE, EARLY_CHOICES
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
+from Middleware.workflows.processors.read_ahead import obstacle_to_reading
 from Middleware.workflows.variables.format_text import placeholder_names, placeholders
 from Middleware.workflows.variables.jinja_text import jinja_names
 from Middleware.workflows.variables.providers import VARIABLES, Layer
@@ -367,6 +368,7 @@ def own_findings(file: str, document: Any) -> list[Finding]:
     for index, why in repeated_locks([place.config for place in places]):
         findings.append(places[index].finding("", WARNING, why))
     findings += _parallel_findings(places, answering, document)
+    findings += _reading_findings(places, document)
     nodes, base = (document.get("nodes"), "/nodes") if isinstance(document, Mapping) else (document, "")
     if nodes == []:
         findings.append(Finding(file, base, ERROR, validation.NO_NODES))
@@ -448,6 +450,19 @@ def moving_times(config: NodeConfig, of_user: Any) -> str:
         "relative times change every message with each turn, so the model's server reads the whole "
         "conversation again although `steadyWindow` is on"
     )
+
+
+def _reading_findings(places: Sequence[NodePlace], document: Any) -> Iterator[Finding]:
+    """Nodes whose `readAhead` does nothing, and why. Source: prompt-reuse.md 6."""
+    nodes, values = [place.config for place in places], LiveValues(_variables(document))
+    for index, place in enumerate(places):
+        if place.config.get("readAhead") not in ("start", "end"):
+            continue
+        why = obstacle_to_reading(nodes, index, values)
+        if not why and index == 0 and place.config["readAhead"] == "start":
+            why = "no node runs before this one"
+        if why:
+            yield place.finding("readAhead", WARNING, f"has no effect: {why}")
 
 
 def _parallel_findings(

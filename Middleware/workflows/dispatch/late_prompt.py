@@ -21,18 +21,21 @@ _COUNTED_BY = 256
 
 @dataclass(frozen=True, slots=True)
 class LatePrompt:
-    """`text`: filled; blank: there is none. `place`: `after`, `before` or `system`."""
+    """`text`: filled; blank: there is none. `place`: `after`, `before` or `system`. `comes_later`: it is not
+    sent yet, but there must be room for it."""
 
     text: str = ""
     place: str = "after"
+    comes_later: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.text.strip())
+        return not self.comes_later and bool(self.text.strip())
 
     @property
     def counted_tokens(self) -> int:
         """What the clamp counts: the estimate, rounded up."""
-        return -(-estimate_tokens(self.text) // _COUNTED_BY) * _COUNTED_BY if self else 0
+        steps = -(-estimate_tokens(self.text) // _COUNTED_BY) if self.text.strip() else 0
+        return steps * _COUNTED_BY
 
 
 NO_LATE_PROMPT = LatePrompt()

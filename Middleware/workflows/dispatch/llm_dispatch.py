@@ -191,6 +191,13 @@ class LLMDispatchService:
         return asked, demand
 
     @staticmethod
+    def beginning(context: ExecutionContext, call: LlmCall) -> CallArguments:
+        """What `prepare` will ask first, as far as it is known before the nodes in front have run: all but
+        the late prompt. For reading ahead, as `next_turn`. Raises as `prepare`."""
+        parts, asked, _ = _question(context, call, late_comes_later=True)
+        return replace(assemble(parts, _shape(context, call), asked)[0], rebuild=None)
+
+    @staticmethod
     def next_turn(context: ExecutionContext, call: LlmCall, answer: str) -> CallArguments:
         """What the same call will ask first in the next turn, after this `answer` (the text that the user
         sees): tools, system prompt, the window as the next turn will begin it, the answer at its end; nothing
@@ -225,12 +232,14 @@ class LLMDispatchService:
 # --- what is sent ---
 
 
-def _question(context: ExecutionContext, call: LlmCall) -> tuple[Parts, CallArguments, Demand | None]:
+def _question(
+    context: ExecutionContext, call: LlmCall, *, late_comes_later: bool = False
+) -> tuple[Parts, CallArguments, Demand | None]:
     """What the call wants to send, the call still without its prompt, and the tool call that must come of
-    it.
+    it. `late_comes_later`: the late prompt is not filled, as what it names may not be there yet.
     """
     model = _model(context)
-    parts = _parts(context, call, model)
+    parts = _parts(context, call, model, late_comes_later=late_comes_later)
     taken = take_wishes(context.config, context.question.wishes)
     demand, schema = _constraints(context, model, bool(parts.tools), taken.get("response_format"))
     if demand is not None:
@@ -272,7 +281,9 @@ def _model(context: ExecutionContext) -> LlmHandler:
     return context.llm_handler
 
 
-def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts:
+def _parts(
+    context: ExecutionContext, call: LlmCall, model: LlmHandler, *, late_comes_later: bool = False
+) -> Parts:
     node = context.config
     messages = context.messages if call.messages is None else call.messages
     if messages is None:
@@ -306,12 +317,13 @@ def _parts(context: ExecutionContext, call: LlmCall, model: LlmHandler) -> Parts
         wants_generation_prompt=wants_generation_prompt(context),
         user_clamp=context.user.clamp_prompt_to_context_window,
         steady=steady_window_of(context, with_summary=not authored),
-        late=NO_LATE_PROMPT if authored or not late else _late_prompt(context, late, seen),
+        late=NO_LATE_PROMPT if authored or not late else _late_prompt(context, late, seen, late_comes_later),
     )
 
 
-def _late_prompt(context: ExecutionContext, raw: str, seen: Messages | None) -> LatePrompt:
-    return LatePrompt(context.fill(raw, messages=seen), context.value("latePromptPlace"))
+def _late_prompt(context: ExecutionContext, raw: str, seen: Messages | None, comes_later: bool) -> LatePrompt:
+    text = raw if comes_later else context.fill(raw, messages=seen)
+    return LatePrompt(text, context.value("latePromptPlace"), comes_later)
 
 
 def steady_window_of(context: ExecutionContext, *, with_summary: bool = False) -> SteadyWindow | None:

@@ -38,7 +38,6 @@ from Middleware.utilities.text_utils import (
     estimate_tokens,
 )
 from Middleware.workflows.dispatch.late_prompt import (
-    ALONE,
     NO_LATE_PROMPT,
     LateMessages,
     LatePrompt,
@@ -109,15 +108,15 @@ def assemble_next_turn(parts: Parts, model: LlmHandler, call: CallArguments, ans
     ahead, by a backend that takes messages.
 
     The system prompt, the window as the next turn will begin it, `answer` (as the user sees it) at its end;
-    no late prompt and no new message. `parts`: of this turn, nothing authored; its late prompt is only
-    counted, as the next turn's will be. Source: prompt-reuse.md 6.
+    no new message, no late prompt but room for it. `parts`: of this turn, nothing authored. Source:
+    prompt-reuse.md 6.
     """
     said: Message = {"role": "assistant", "content": answer}
     new: Message = {"role": "user", "content": ""}
-    call, _ = assemble(replace(parts, messages=[*parts.messages, said, new]), model, call)
-    unknown = 2 if call.late_place == ALONE else 1
-    known = (call.conversation or [])[:-unknown]
-    return replace(call, conversation=known, late_text="", late_place="")
+    late = replace(parts.late, comes_later=True)
+    next_turn = replace(parts, messages=[*parts.messages, said, new], late=late)
+    call, _ = assemble(next_turn, model, call)
+    return replace(call, conversation=(call.conversation or [])[:-1])
 
 
 @dataclass(slots=True)

@@ -94,7 +94,8 @@ class CallNotes:
 
 @dataclass(frozen=True, slots=True)
 class NodeContext(ExecutionContext):
-    """Node `node_number` of `run`. `notes`: told by its calls.
+    """Node `node_number` of `run`. `notes`: told by its calls. `is_quiet`: it warns of nothing, as all of
+    that is said elsewhere.
 
     Made in two steps: first as the node was written, which nothing can be wrong with; then `ready()`.
     """
@@ -102,6 +103,7 @@ class NodeContext(ExecutionContext):
     run: Run = field(kw_only=True, repr=False)
     run_child: RunChild = field(kw_only=True, repr=False)
     notes: CallNotes = field(kw_only=True, repr=False)
+    is_quiet: bool = field(default=False, kw_only=True)
 
     # --- before the node runs ---
 
@@ -246,6 +248,8 @@ class NodeContext(ExecutionContext):
         return cancellation_service.is_cancelled(self.request_id)
 
     def warn(self, message: str) -> None:
+        if self.is_quiet:
+            return
         if self.trace is not None and not self.trace.run.private:
             self.trace.node.warnings.append(message)
         logger.warning("%s: %s", self._place(), message)

@@ -56,6 +56,7 @@ from Middleware.workflows.processors.delivery import (
 )
 from Middleware.workflows.processors.node_context import CallNotes, NodeContext, RunChild
 from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
+from Middleware.workflows.processors.read_ahead import ReadAhead
 from Middleware.workflows.processors.run import Run, progress_batch, responder_index
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class WorkflowProcessor:
         self._in_order_until = 0
         self._tells_progress = run.state.request.progress != NO_PROGRESS and not run.internal
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
+        self._ahead: ReadAhead | None = None
 
     def execute(self) -> BatchGenerator:
         """The run. An internal run yields nothing.
@@ -95,6 +97,7 @@ class WorkflowProcessor:
         refuse_wrong(self._nodes, self.run.question.wishes)
         try:
             self._track_times()
+            self._begin_reading_ahead()
             index = 0
             while index < len(self._nodes):
                 end = self._group_end(index)
@@ -113,6 +116,8 @@ class WorkflowProcessor:
                 yield finish_chunks(self.run.state.request, self.run.state.user, SentAnswer())
         finally:
             self.run.state.services.release_locks(self.run.workflow_id)
+            if self._ahead is not None:
+                self._ahead.end(self._told_answer())
             if not self._begun:  # of nodes that ran those tell who observe
                 logger.info("%s: 0 of %d nodes ran", self.run.file.file, len(self._nodes))
 
@@ -126,6 +131,7 @@ class WorkflowProcessor:
         try:
             context = self._with_stamps(authored.ready())
             note_model(record, context)
+            self._reach(index, context, record)
             given = self._handle_node(context)
             value = self._join_stream(record, given) if isinstance(given, NodeStream) else given
             result, thoughts = cleaned_result(value, context)
@@ -157,6 +163,7 @@ class WorkflowProcessor:
         try:
             context = self._with_stamps(authored.ready())
             note_model(record, context)
+            self._reach(index, context, record)
             result = self._handle_node(context)
             self._stop_if_cancelled()
             child = result if isinstance(result, NodeStream) and result.cleaned else None
@@ -358,6 +365,32 @@ class WorkflowProcessor:
         for position, result in enumerate(results):
             self._keep(start + position, *result)  # type: ignore[misc]
 
+    # --- prompts that are read ahead ---
+
+    def _begin_reading_ahead(self) -> None:
+        if ReadAhead.wanted_by(self.run):
+            self._ahead = ReadAhead(self.run, self._early_context, self._early_record)
+            self._ahead.begin()
+
+    def _early_context(self, index: int, trace: TracedNode | None) -> NodeContext:
+        """The context that a node will have, before its turn has come. Raises ConfigError."""
+        authored = self.context(index, self.run.question.messages, trace)
+        return self._with_times(replace(authored, is_quiet=True).ready())
+
+    def _early_record(self, index: int) -> NodeTrace:
+        return node_trace(self.run, index, self._responder)
+
+    def _reach(self, index: int, context: NodeContext, record: NodeTrace) -> None:
+        if self._ahead is not None:
+            self._ahead.reach(index, context, record)
+            self._stop_if_cancelled()
+
+    def _told_answer(self) -> NodeValue:
+        """What the client was told, if it was told all of it and nobody cancelled the rest."""
+        request = self.run.state.request
+        is_told = request.answer.complete and not cancellation_service.is_cancelled(request.request_id)
+        return self.value if is_told else None
+
     # --- cancellation, times, trace ---
 
     def _stop_if_cancelled(self) -> None:
@@ -374,11 +407,18 @@ class WorkflowProcessor:
 
     def _with_stamps(self, context: NodeContext) -> NodeContext:
         """With timestamps, if a node of an answering run wants them; a responder begins its answer here."""
-        stamps = self._stamps()
-        if not stamps or self.run.internal or not context.config.get("addDiscussionIdTimestampsForLLM"):
-            return context
-        if context.is_responder:
+        if context.is_responder and self._wants_times(context):
             self._begin_answer()
+        return self._with_times(context)
+
+    def _wants_times(self, context: NodeContext) -> bool:
+        return not self.run.internal and bool(context.config.get("addDiscussionIdTimestampsForLLM"))
+
+    def _with_times(self, context: NodeContext) -> NodeContext:
+        """With timestamps, if it wants them."""
+        stamps = self._stamps()
+        if not stamps or not self._wants_times(context):
+            return context
         relative = bool(context.config.get("useRelativeTimestamps"))
         return replace(context, messages=stamps.write(context.messages, relative=relative))
 

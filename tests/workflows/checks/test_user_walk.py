@@ -292,6 +292,38 @@ def test_relative_times_in_a_window_that_stands_are_noted(checked, user, node, n
     assert (len(lines), [line for line in lines if ": note: " not in line]) == (noted, [])
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "api_type", "said"),
+    [
+        ("http://127.0.0.1:8080", "openAIChatCompletion", []),
+        ("http://desk.local:8080", "openAIChatCompletion", []),
+        (
+            "https://api.example.com",
+            "openAIChatCompletion",
+            ["note: node 2, readAhead: endpoint 'small-model' is not on a local network"],
+        ),
+        (
+            "http://127.0.0.1:8080",
+            "openAIV1Completion",
+            ["note: node 2, readAhead: has no effect: endpoint 'small-model' takes no messages"],
+        ),
+    ],
+    ids=["at-home", "in-the-house", "paid-for", "flat"],
+)
+@pytest.mark.parametrize("when", ["start", "end", "off"])
+def test_what_prompts_that_are_read_ahead_cost(checked, endpoint, api_type, said, when):
+    """A service that is paid by the token is paid for them, too; a flat prompt cannot be read so."""
+    checked.change("Endpoints/lan/small-model.json", endpoint=endpoint)
+    checked.change("ApiTypes/Api.json", type=api_type)
+    checked.flow(
+        {"type": "StaticResponse", "content": "x"}, {"endpointName": "small-model", "readAhead": when}
+    )
+    lines = [line for line in checked.lines() if "readAhead: " in line]
+    expected = said if when != "off" else []
+    assert len(lines) == len(expected)
+    assert all(words in line for words, line in zip(expected, lines, strict=True))
+
+
 @pytest.mark.parametrize(("roots", "noted"), [({}, True), ({"pythonModuleRoots": ["/srv/scripts"]}, False)])
 def test_scripts_that_may_lie_anywhere_are_noted(checked, roots, noted):
     """For a user whose workflows run some."""

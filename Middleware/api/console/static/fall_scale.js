@@ -130,7 +130,7 @@ export function callBars(call, now) {
   const { kind, begun_s: from, ended_s } = call;
   if (from === null) return [];
   const to = ended_s ?? now;
-  return kind === "model" ? asking(from, to, call) : bars([["other", from, to]]);
+  return kind === "model" ? asking(from, to, call) : bars([[kind === "prefill" ? "prefill" : "other", from, to]]);
 }
 
 /** Those that have a length; a node that took no time keeps its last. @param {[Part, number, number][]} parts @returns {Bar[]} */
@@ -140,9 +140,10 @@ function bars(parts) {
   return long.length ? long : all.slice(0, 1);
 }
 
-/** Where a run ends on the axis: its end, or now. @param {Run} run @param {number} now */
+/** Where a run ends on the axis: its end, that of what is read ahead for the next one, or now. @param {Run} run @param {number} now */
 export function endOf(run, now) {
-  return Math.max(run.took_s, now, ...run.nodes.map(({ ended_s, begun_s }) => ended_s ?? begun_s ?? 0)) || 0.01;
+  const all = run.nodes.flatMap((node) => [node, ...node.calls]);
+  return Math.max(run.took_s, now, ...all.map(({ ended_s, begun_s }) => ended_s ?? begun_s ?? 0)) || 0.01;
 }
 
 /** The node that is shown at first: the one that failed, else the one that answers, else the last that asked a model. @param {Node[]} nodes */

@@ -6,7 +6,7 @@
 /** @typedef {{version: string, mode: string, rights: string[], pid: number, processes: number, started: number, users: string[],
  *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit: number}, seq: number}} State */
 
-/** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after"} Part */
+/** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
 /** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
  *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],

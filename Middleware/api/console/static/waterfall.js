@@ -15,7 +15,7 @@ import { PARTS, counted, listed, seconds, stateWords } from "./words.js";
  * @typedef {{from: number, to: number}} Span
  */
 
-const LEGEND = /** @type {const} */ (["queue", "other", "load", "first", "think", "say", "after"]);
+const LEGEND = /** @type {const} */ (["queue", "other", "load", "first", "think", "say", "after", "prefill"]);
 const SLOT_S = 0.01;
 
 /** @param {{run: Run, chosen: number | null, call?: number, choose: (i: number, call?: number) => void}} props `chosen`: the `i` of a node */
@@ -36,7 +36,7 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
   const rows = rowsOf(run.nodes, open);
   const marks = ticks(span.from, span.to);
   const grid = { "--grid": marks.at.map((at) => `linear-gradient(var(--line), var(--line)) ${percent(at, span)} 0 / 1px 100% no-repeat`).join(", ") };
-  const kinds = new Set(rows.flatMap((row) => (row.type === "node" ? barsOf(row.node, run, now).map(({ kind }) => kind) : [])));
+  const kinds = new Set(rows.flatMap((row) => (row.type === "node" ? barsOf(row.node, run, now).map(({ kind }) => kind) : row.type === "call" && row.call.kind === "prefill" ? ["prefill"] : [])));
   if (slot) kinds.add("queue");
   const turnFold = (/** @type {number} */ i) => setOpen(new Set([...open, i].filter((one) => one !== i || !open.has(i))));
   const move = (/** @type {KeyboardEvent} */ event) => {
@@ -92,7 +92,7 @@ function Axis({ marks, span, zoomed, setZoom }) {
 function FallRow({ run, node, call, depth, grouped, chosen, hue, now, span, choose }) {
   const { begun_s: begun, ended_s: ended, endpoint } = call ?? node;
   const took = begun === null ? null : (ended ?? now) - begun;
-  const title = call ? listed(call.backup_of ? "backup" : call.kind, call.outcome) : node.title || node.type;
+  const title = call ? listed(call.backup_of ? "backup" : call.kind === "prefill" ? PARTS.prefill : call.kind, call.outcome) : node.title || node.type;
   const state = call ? (call.error ? "failed" : "") : node.state;
   const failed = ["failed", "went_on"].includes(state);
   const time = took !== null && `${took.toFixed(1)} seconds`;

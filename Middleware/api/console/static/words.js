@@ -64,7 +64,7 @@ export const shareWords = (share) => `${Math.round(100 * share)}${THIN}% held`;
 export const unbroken = (text) => text.replace(/(\d) (s|ms|min|KB|MB)(?![\p{L}\p{N}])/gu, "$1\u00a0$2");
 
 /** What each part of a shape means. */
-export const PARTS = { queue: "waiting for a slot", other: "before the answering node", load: "loading the model", first: "until the first token", think: "thinking", say: "answering", after: "after the answer" };
+export const PARTS = { queue: "waiting for a slot", other: "before the answering node", load: "loading the model", first: "until the first token", think: "thinking", say: "answering", after: "after the answer", prefill: "reading ahead" };
 
 /** A state in words. @param {string} state */
 export const stateWords = (state) => (state === "went_on" ? "failed, but the run went on" : state.replace(/_/g, " "));

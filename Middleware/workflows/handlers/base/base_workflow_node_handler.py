@@ -34,7 +34,7 @@ from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
 from Middleware.config.keys import Shape
-from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
+from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
 from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys, must_hold, sentences, should_hold
 
 
@@ -94,6 +94,11 @@ class WorkflowNodeHandler(ABC):
 
         A `NodeStream` only when `context.stream`, or from an answering child.
         """
+
+    def call_to_read(self, context: ExecutionContext) -> LlmCall | None:
+        """The node's call of a model, for reading its prompt ahead (`readAhead`); None: it makes none whose
+        prompt is known before."""
+        return None
 
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
         """Whether the node may run beside others (workflows.md 16.14)."""

@@ -8,7 +8,7 @@ from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
-from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, Keys
+from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, Keys, one_of
 
 
 @NODES.register("Standard")
@@ -17,6 +17,12 @@ class StandardNode(WorkflowNodeHandler):
 
     KEYS: ClassVar[Keys] = {
         "endpointName": MODEL_NODES["endpointName"].but(must=NEEDED_TEXT.must, required=True),
+        "readAhead": one_of("off", "start", "end")(
+            "Let the model's server read the prompt before it is asked. `end`: the prompt of the next turn, "
+            "after this run. `start`: the prompt of this turn, while earlier nodes work on another server. "
+            "Default: `{default}`.",
+            default="off",
+        ),
     }
     RUNS_DRY = True
     CALLS_MODEL = True
@@ -24,9 +30,11 @@ class StandardNode(WorkflowNodeHandler):
     def takes_pictures(self, config: NodeConfig) -> bool:
         return bool(config.get("acceptImages"))
 
-    def handle(self, context: ExecutionContext) -> NodeResult:
-        call = LlmCall(
+    def call_to_read(self, context: ExecutionContext) -> LlmCall:
+        return LlmCall(
             llm_takes_images=self.takes_pictures(context.config),
             max_images=context.value("maxImagesToSend"),
         )
-        return context.dispatch(call)
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        return context.dispatch(self.call_to_read(context))
