@@ -21,6 +21,7 @@ from Middleware.llmapis.endpoint_probe import Probe, is_well, line, probes
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users, checked_tree, short_of_tokens
 from Middleware.workflows.checks.endpoint_check import models_of_machines, with_backups
+from Middleware.workflows.checks.reuse_advice import reading_note
 from Middleware.workflows.checks.user_walk import UserWalk
 
 
@@ -69,6 +70,8 @@ class Doctor(Command):
         )
         for advice in machine_advice(snapshot, user, names):
             print(advice)
+        if note := reading_note(snapshot, user):
+            print(f"user {user.name}: {note}")
         return 0 if well == names and not lost and not errors and not short else 1
 
 

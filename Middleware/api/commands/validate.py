@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
+from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.config.users import user_names
-from Middleware.config.validation import ERROR, NOTE, WARNING
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import user_file
+from Middleware.config.users import load_user, user_names
+from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_tree, check_users, checked_tree
+from Middleware.workflows.checks.reuse_advice import reading_note
 
 
 @COMMANDS.register("validate")
@@ -39,6 +44,7 @@ class Validate(Command):
             return 1
         snapshot.spelling.notes = []
         findings = check_users(snapshot, users) if users else check_tree(snapshot)
+        findings += _reading_notes(snapshot, users or sorted(user_names(snapshot)))
         for finding in findings:
             print(finding)
         count = Counter(finding.level for finding in findings)
@@ -48,3 +54,15 @@ class Validate(Command):
             f"{count_of(count[NOTE], 'note')}"
         )
         return 1 if count[ERROR] else 0
+
+
+def _reading_notes(snapshot: ConfigSnapshot, names: Iterable[str]) -> Iterator[Finding]:
+    """At most one for each user. Source: prompt-reuse.md 4."""
+    for name in names:
+        try:
+            user = load_user(snapshot, name)
+        except ConfigError:  # a finding already
+            continue
+        if note := reading_note(snapshot, user):
+            file = user_file(name)
+            yield Finding(snapshot.find(file) or file, "", NOTE, note)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from Middleware.common.errors import MiddlewareError
 from Middleware.common.types import JsonObject
 from Middleware.config.json_positions import position_in
 from Middleware.config.loader import ConfigSnapshot
@@ -26,7 +27,9 @@ from Middleware.workflows.checks.prompt_reuse import (
     NodeReading,
     ReuseReport,
     TurnWalk,
+    made_conversation,
 )
+from Middleware.workflows.managers.categorization import open_answer_run
 from Middleware.workflows.models.node_keys import common_value
 
 TIMES_NEW = 5
@@ -34,6 +37,8 @@ TIMES_NEW = 5
 _ROUNDS = 3
 """What stands in front hides what is behind it, so advice is looked for again where some was taken."""
 _USUAL_WINDOW = 20
+_NOTED_TURNS = 6
+"""A note must be quick: a tree can have many users."""
 _SYSTEM_VARIABLE = re.compile(r"\{\{? ?chat_system_prompt(?:_steady)? ?\}\}?")
 _CONVERSATION = re.compile(r"\{\{? ?(?:chat|templated)_(?:user_prompt|conversation)_\w+ ?\}\}?")
 
@@ -88,6 +93,25 @@ def advise_on(walk: TurnWalk, changes: NodeChanges = NO_CHANGES) -> AdvisedReuse
     order = list(before.nodes)
     advice.sort(key=lambda one: order.index(one.node) if one.node in order else len(order))
     return AdvisedReuse(before, advice, after)
+
+
+def reading_note(snapshot: ConfigSnapshot, user: UserSettings) -> str:
+    """What to say of a user whose workflow has far more read in each turn than is new, although that can be
+    changed; `""`: nothing, or it cannot be walked, which other checks report.
+    """
+    walk = TurnWalk(snapshot, user, open_answer_run, made_conversation(), _NOTED_TURNS, has_discussion=True)
+    try:
+        with silent_log():
+            report = walk.report()
+            if report.read_chars <= TIMES_NEW * report.new_chars or not advise_on(walk).reads_too_much:
+                return ""
+    except MiddlewareError:
+        return ""
+    times = report.read_chars // max(1, report.new_chars)
+    return (
+        f"each turn has {report.of_a_turn(report.read_tokens):,} tokens read by model servers, {times} times "
+        f"what is new: `--reuse {user.name}` shows what to change"
+    )
 
 
 def _find_advice(report: ReuseReport, user: UserSettings) -> Iterator[ReuseAdvice]:

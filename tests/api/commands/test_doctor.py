@@ -327,3 +327,12 @@ class TestMachines:
                 {**endpoint(put.url), "machine": "attic", "modelNameToSendToAPI": name},
             )
         assert self.advice(capsys) == []
+
+
+def test_the_last_line_tells_of_prompts_that_are_read_again(put, capsys):
+    """It is advice, no fault: the status stays 0."""
+    node = {"type": "Standard", "endpointName": "Main", "lastMessagesToSendInsteadOfPrompt": 30}
+    put("Workflows/ana/Main", [node])
+    assert doctor.Doctor().run(Namespace()) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("user ana: each turn has ") and last.endswith("`--reuse ana` shows what to change")

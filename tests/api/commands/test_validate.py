@@ -93,3 +93,20 @@ def test_a_folder_that_is_no_config_tree(root, capsys):
         capsys.readouterr().out
         == f"{root}: error: there is no user file in Users/; is this the folder Public/Configs?\n"
     )
+
+
+def test_prompts_that_are_read_again_are_a_note_for_each_user(root, capsys):
+    """Of those whose windows move; the exit status stays 0."""
+    put(root, "ApiTypes/Api.json", {"type": "openAIChatCompletion"})
+    put(root, "Endpoints/Main.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api"})
+    node = {"type": "Standard", "endpointName": "Main", "lastMessagesToSendInsteadOfPrompt": 30}
+    for name, steady in (("ana", True), ("tom", False), ("zoe", False)):
+        user = {"customWorkflowOverride": True, "customWorkflow": "Main", "steadyWindow": steady}
+        put(root, f"Users/{name}.json", user)
+        put(root, f"Workflows/{name}/Main.json", [node])
+    assert validate.Validate().run(Namespace()) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "--reuse" in line]
+    assert [note.partition(": each turn has ")[0] for note in notes] == [
+        "Users/tom.json: note",
+        "Users/zoe.json: note",
+    ]

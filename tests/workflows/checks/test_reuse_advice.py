@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
 
 from Middleware.workflows.checks.prompt_reuse import TurnWalk, made_conversation
-from Middleware.workflows.checks.reuse_advice import advise_on, silent_log
+from Middleware.workflows.checks.reuse_advice import advise_on, reading_note, silent_log
 
 FILE = "Workflows/ana/Main.json"
 
@@ -133,3 +134,38 @@ def test_a_silent_log_speaks_again():
         assert not logging.getLogger().isEnabledFor(logging.ERROR)
         raise ValueError
     assert logging.root.manager.disable == before
+
+
+class TestNote:
+    """One sentence for a user whose workflow has far more read than is new."""
+
+    def note(self, house, *nodes: Any) -> str:
+        house.user["customWorkflow"] = "Main"
+        house.workflow("Main", *nodes)
+        manager = house.manager()
+        return reading_note(manager.snapshot, manager.user)
+
+    def test_far_more_is_read_than_is_new(self, house):
+        """How much, how many times what is new, and what shows more."""
+        house.write("ApiTypes/Chat", {"type": "openAIChatCompletion", "presetType": "any"})
+        text = self.note(house, ask(lastMessagesToSendInsteadOfPrompt=30))
+        assert re.fullmatch(
+            r"each turn has [\d,]+ tokens read by model servers, \d+ times what is new: "
+            r"`--reuse ana` shows what to change",
+            text,
+        )
+
+    @pytest.mark.parametrize(
+        "node",
+        [
+            ask(),
+            ask(lastMessagesToSendInsteadOfPrompt=30, steadyWindow=True),
+            {"type": "StaticResponse", "content": "x"},
+            ask(endpointName="nope"),
+        ],
+        ids=["all", "steady", "no-model", "fault"],
+    )
+    def test_nothing_to_say(self, house, node):
+        """It reads little, nothing can be changed, it asks no model, or it cannot be walked."""
+        house.write("ApiTypes/Chat", {"type": "openAIChatCompletion", "presetType": "any"})
+        assert self.note(house, node) == ""
