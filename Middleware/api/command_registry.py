@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
@@ -48,7 +48,9 @@ class OwnArguments:
 
 
 class Command(ABC):
-    """One thing to do instead of serving."""
+    """One thing to do instead of serving. `SHARED_FLAGS`: arguments of other commands that it takes, too."""
+
+    SHARED_FLAGS: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def add_arguments(self, parser: OwnArguments) -> None:
@@ -123,10 +125,11 @@ class CommandArguments:
         if len(asked) > 1:
             self._refuse("give at most one of " + ", ".join(_flag(name) for name, _ in asked))
         chosen = asked[0][1] if asked else None
-        for one in self._stated:
-            if one is not chosen and (strays := [flag for flag in flags if flag in one.dests]):
-                owners = " or ".join(_flag(name) for name in one.names)
-                self._refuse(f"argument {strays[0]}: works only with {owners}")
+        for flag in flags:
+            owners = [one for one in self._stated if one.takes(flag)]
+            if owners and not (chosen and chosen.takes(flag)):
+                names = " or ".join(_flag(name) for one in owners for name in one.names)
+                self._refuse(f"argument {flag}: works only with {names}")
         return chosen.command if chosen else None
 
     def _refuse(self, message: str) -> NoReturn:
@@ -138,6 +141,10 @@ class _Stated:
 
     def __init__(self, command: Command, names: Sequence[str], dests: dict[str, str]) -> None:
         self.command, self.names, self.dests = command, names, dests
+
+    def takes(self, flag: str) -> bool:
+        """Whether the flag asks for this command or belongs to it."""
+        return flag in self.dests or flag in self.command.SHARED_FLAGS
 
     def requested_names(self, flags: Iterable[str]) -> list[str]:
         """The names that the flags ask for."""

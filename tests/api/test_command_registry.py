@@ -135,13 +135,17 @@ def flag_of(name):
 def arguments_beside_names():
     """(names of a command, one of its other flags, a value for it or None), of every command."""
     for kind in dict.fromkeys(COMMANDS[name] for name in NAMES):
-        names = [name for name in NAMES if COMMANDS[name] is kind]
+        own = [name for name in NAMES if COMMANDS[name] is kind]
         parser = argparse.ArgumentParser()
         kind().add_arguments(parser)
         for action in parser._actions:
-            if action.dest not in ("help", *names):
-                value = None if action.nargs == 0 else "x"
-                yield pytest.param(names, action.option_strings[0], value, id=action.dest)
+            if action.dest not in ("help", *own):
+                value = None if action.nargs == 0 else "1"
+                flag = action.option_strings[0]
+                names = [
+                    name for name in NAMES if COMMANDS[name] is kind or flag in COMMANDS[name].SHARED_FLAGS
+                ]
+                yield pytest.param(names, flag, value, id=action.dest)
 
 
 @pytest.mark.parametrize(("names", "flag", "value"), list(arguments_beside_names()))

@@ -53,7 +53,7 @@ class WalkAWorkflow(Command):
             "--messages",
             type=nonempty_text,
             metavar="FILE",
-            help="Use the conversation in this JSON file for --dry-run or --explain.",
+            help="Use the conversation in this JSON file for --dry-run, --explain or --reuse.",
         )
         parser.add_argument(
             "--stub-output",
@@ -69,7 +69,7 @@ class WalkAWorkflow(Command):
             print("--dry-run and --explain work for one user: give --User once", file=sys.stderr)
             return 2
         try:
-            body = _request_body(arguments.messages)
+            body = read_request_body(arguments.messages)
         except MiddlewareError as error:
             print(f"--messages: {error}", file=sys.stderr)
             return 2
@@ -81,7 +81,7 @@ class WalkAWorkflow(Command):
             return 1
 
 
-def _request_body(file: str | None) -> dict[str, Any]:
+def read_request_body(file: str | None) -> dict[str, Any]:
     """A request body: from a file that holds one, or only its messages.
 
     Raises ConfigError for anything else.
@@ -109,7 +109,7 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
         print(f"--explain: found {wanted!r}; write the number of a node after the #", file=sys.stderr)
         return 2
     walk = DryRun(user, request, arguments.stub_output)
-    workflow, folder = _workflow(snapshot, user, name)
+    workflow, folder = find_workflow(snapshot, user, name)
     question = ClientQuestion(
         internal_messages(body["messages"], user),
         stream=body.get("stream") is True,
@@ -134,7 +134,7 @@ def _walk(wanted: str, body: dict[str, Any], arguments: Namespace, *, explain: b
     return 1 if failure is not None else 0
 
 
-def _workflow(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> tuple[str, str | None]:
+def find_workflow(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> tuple[str, str | None]:
     """Name and folder: a workflow of the user, else a shared one by a name that the model field takes."""
     if ":" in name or not workflow_exists(snapshot, user, name):
         _, picked = parse_model_field(name, snapshot)

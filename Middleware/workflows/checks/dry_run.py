@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.common.secrets import (
     MASK,
     is_secret_header,
@@ -19,10 +19,10 @@ from Middleware.common.secrets import (
     mask_keys,
     mask_secrets,
 )
-from Middleware.common.types import JsonObject, Messages
+from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
-from Middleware.config.workflows import load_routing
+from Middleware.config.workflows import WorkflowFile, load_routing
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_text import LlmText
@@ -35,6 +35,7 @@ from Middleware.workflows.models.execution_context import (
     LlmCall,
     NodeResult,
     NodeStream,
+    NodeValue,
     result_text,
 )
 from Middleware.workflows.processors.node_context import NodeContext
@@ -91,13 +92,17 @@ class StubOutput(str):
 @dataclass(frozen=True, slots=True)
 class Sent:
     """One call of a backend that would have been made; keys are masked. `secrets`: what else must not be
-    shown.
+    shown. `endpoint`: its name. `late_text`: exactly what stands behind the conversation. `behind`: the
+    answer is complete by then, so nobody waits for it.
     """
 
     url: str
     headers: Mapping[str, str]
     body: JsonObject
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    endpoint: str = ""
+    late_text: str = ""
+    behind: bool = False
 
     def text(self) -> str:
         headers = "".join(f"\n{name}: {value}" for name, value in self.headers.items())
@@ -107,7 +112,9 @@ class Sent:
 
 @dataclass(slots=True)
 class DryNode:
-    """One node of the walk. `fields`: with variables filled. `answers`: its text is what the user gets."""
+    """One node of the walk. `config`: as written. `fields`: with variables filled. `answers`: its text is
+    what the user gets.
+    """
 
     workflow: str
     number: int
@@ -115,6 +122,7 @@ class DryNode:
     title: str
     depth: int
     answers: bool
+    config: NodeConfig = field(default_factory=dict)
     fields: JsonObject = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -132,14 +140,35 @@ class DryNode:
         return [mask_keys(f"{'    ' * self.depth}{line}".rstrip()) for line in lines]
 
 
-class DryRun(WorkflowManager):
-    """Runs of one request without effect. `nodes`: what was walked, in order of the nodes' start."""
+NodeChanges = Mapping[tuple[str, int], NodeConfig]
+"""Fields that are other ones than in the file, by workflow file and number of the node."""
+NO_CHANGES: NodeChanges = {}
+ROUTING = ("", 0)
+"""The place of the user's routing among nodes: its `conditionalKey` is the category that is chosen."""
 
-    def __init__(self, user: UserSettings, request: RequestContext, stub_output: str | None = None) -> None:
+
+class DryRun(WorkflowManager):
+    """Runs of one request without effect. `nodes`: what was walked, in order of the nodes' start.
+
+    `stub_output`: what each model says; `answer`: what the one says that answers the user. `changes`: nodes
+    that are walked with other fields.
+    """
+
+    def __init__(
+        self,
+        user: UserSettings,
+        request: RequestContext,
+        stub_output: str | None = None,
+        *,
+        answer: str | None = None,
+        changes: NodeChanges = NO_CHANGES,
+    ) -> None:
         super().__init__(user, request)
         self.state.fronts = None  # a first turn, of which nothing is remembered
-        self.stub_output = stub_output
+        self.stub_output, self.answer, self.changes = stub_output, answer, changes
         self.nodes: list[DryNode] = []
+        self.categories: list[str] = []
+        """Those that the categorisation workflow was told."""
         self.taken: list[str] = []
         """What templates took out of stubbed outputs since the last node ended."""
 
@@ -147,6 +176,14 @@ class DryRun(WorkflowManager):
         if len(run.chain) == 1 and run.file.name == self.user.categorization_workflow:
             run = replace(run, categories=self._categories())
         return _DryProcessor(run, self)
+
+    def run_internal(
+        self, file: WorkflowFile, question: ClientQuestion, *, categories: Mapping[str, str]
+    ) -> NodeValue:
+        self.categories = list(categories)
+        value = super().run_internal(file, question, categories=categories)
+        chosen = self.changes.get(ROUTING)
+        return value if chosen is None else str(chosen["conditionalKey"])
 
     def _categories(self) -> dict[str, str]:
         """What the categorisation workflow is told in a request: the user's routing."""
@@ -162,6 +199,11 @@ class _DryProcessor(WorkflowProcessor):
     def __init__(self, run: Run, walk: DryRun) -> None:
         super().__init__(run, walk.run_child)
         self._walk = walk
+        if walk.changes:
+            file = run.file.file
+            self._nodes = tuple(
+                {**node, **walk.changes.get((file, number), {})} for number, node in enumerate(self._nodes, 1)
+            )
 
     def context(self, index: int, messages: Messages, trace: TracedNode | None = None) -> NodeContext:
         made = super().context(index, messages, trace)
@@ -178,6 +220,7 @@ class _DryProcessor(WorkflowProcessor):
             title=title_of(context.config),
             depth=len(self.run.chain) - 1,
             answers=context.is_responder and not self.run.internal,
+            config=context.config,
             fields=_filled_fields(context),
         )
         self._walk.nodes.append(node)
@@ -233,9 +276,12 @@ class _DryContext(NodeContext):
         asked, _ = LLMDispatchService.prepare(self, call)
         streams = self.stream and call.stream
         if self.dry_node is not None and self.llm_handler is not None:
-            self.dry_node.sent.append(_sent_request(self.llm_handler.llm, asked, streams))
+            sent = _sent_request(self.llm_handler.llm, asked, streams)
+            self.dry_node.sent.append(replace(sent, behind=self.request.answer.complete))
         self.notes.prompt_tokens = asked.prompt_tokens
-        answer = LlmText(self.stub(), finish_reason="stop")
+        answers = self.is_responder and not self.is_internal
+        text = self.walk.answer if answers and self.walk.answer is not None else self.stub()
+        answer = LlmText(text, finish_reason="stop")
         return NodeStream(iter([[whole_chunk(answer)]])) if streams else answer
 
     def acquire_lock(self, lock_id: str) -> bool:
@@ -251,7 +297,8 @@ def _sent_request(service: LlmApiService, asked: CallArguments, streams: bool) -
         for name, value in handler.request_headers().items()
     }
     secrets = handler.settings.secrets
-    return Sent(mask_secrets(handler._get_api_endpoint_url(), *secrets), headers, body, secrets)
+    url = mask_secrets(handler._get_api_endpoint_url(), *secrets)
+    return Sent(url, headers, body, secrets, service.endpoint.name, asked.late_text)
 
 
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:
