@@ -197,6 +197,19 @@ class TestNumbers:
         assert [value / 1e9 for name, value in metrics.items() if name.endswith("duration")] == [7, 2, 1, 4]
 
 
+@pytest.mark.parametrize(
+    ("workflow_usage", "beside"),
+    [
+        (None, {}),
+        (lambda: None, {}),
+        (lambda: {"prompt_tokens": 3}, {"workflow_usage": {"prompt_tokens": 3}}),
+    ],
+    ids=["not-asked-for", "no-model-was-asked", "asked-for"],
+)
+def test_the_numbers_of_all_models_stand_beside_the_answers_own(workflow_usage, beside):
+    assert AnswerFacts("r", "m", workflow_usage=workflow_usage).usage_beside() == beside
+
+
 class TestCurrentFacts:
     def test_inside_a_request(self):
         """Its id and model name."""

@@ -91,6 +91,46 @@ class TestIds:
             folders.existing("trip")
 
 
+class TestOtherFolders:
+    """Those of another installation, named by whichever of its folders."""
+
+    @pytest.mark.parametrize("named", [".", "Public/DiscussionIds"])
+    def test_of_a_program(self, folders, tmp_path, named):
+        """Also those that have not moved out of its own folder: a discussions root may be one of a program."""
+        program = tmp_path / "old"
+        theirs = DiscussionFolders(program / "Public/DiscussionIds")
+        remember(theirs)
+        source, found = folders.found_in(program / named)
+        assert (source.root, source.key_hash, found) == (theirs.root, None, ["trip"])
+        assert source.install == program
+
+    @pytest.mark.parametrize("named", ["data", "data/DiscussionIds"])
+    def test_of_a_folder_of_data(self, folders, tmp_path, named):
+        """It is nobody's program."""
+        theirs = DiscussionFolders(tmp_path / "data/DiscussionIds")
+        remember(theirs)
+        remember(theirs, "home")
+        source, found = folders.found_in(tmp_path / named)
+        assert (source.root, source.install, found) == (theirs.root, None, ["home", "trip"])
+
+    def test_one_discussion(self, keyed, tmp_path):
+        """Of the key, or of nobody: by the folder above it."""
+        theirs = DiscussionFolders(tmp_path / "data", HASH, KEY)
+        remember(theirs)
+        remember(DiscussionFolders(tmp_path / "data"), "plain")
+        source, found = keyed.found_in(tmp_path / "data" / HASH / "trip")
+        assert (source.root, source.key_hash, found) == (theirs.root, HASH, ["trip"])
+        source, found = keyed.found_in(tmp_path / "data" / "plain")
+        assert (source.root, source.key_hash, found) == (theirs.root, None, ["plain"])
+
+    def test_none(self, folders, keyed, tmp_path):
+        """The folder is named, and whose they were to be."""
+        with pytest.raises(ArchiveRefused, match="old contains no discussions without an API key$"):
+            folders.found_in(tmp_path / "old")
+        with pytest.raises(ArchiveRefused, match="old contains no discussions for this API key$"):
+            keyed.found_in(tmp_path / "old")
+
+
 class TestZip:
     """Out and in again."""
 
