@@ -125,9 +125,9 @@ class TestOtherFolders:
 
     def test_none(self, folders, keyed, tmp_path):
         """The folder is named, and whose they were to be."""
-        with pytest.raises(ArchiveRefused, match="old contains no discussions without an API key$"):
+        with pytest.raises(ArchiveRefused, match=r"old contains no discussions without an API key$"):
             folders.found_in(tmp_path / "old")
-        with pytest.raises(ArchiveRefused, match="old contains no discussions for this API key$"):
+        with pytest.raises(ArchiveRefused, match=r"old contains no discussions for this API key$"):
             keyed.found_in(tmp_path / "old")
 
 
