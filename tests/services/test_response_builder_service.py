@@ -171,6 +171,15 @@ class TestOllama:
         ]
         assert (body["done_reason"], body["prompt_eval_count"], body["eval_count"]) == ("stop", 60, 12)
 
+    def test_plain_text_will_do(self):
+        """For callers that have no more; the facts are those of the current request."""
+        with enter_request(RequestContext("Q", "jo", "ollamaapichat")):
+            chat, text = build.build_ollama_chat_response("a"), build.build_ollama_generate_response("a")
+            chunks = build.build_ollama_chat_chunk("a"), build.build_ollama_generate_chunk("a")
+        assert chat["message"] == {"role": "assistant", "content": "a"}
+        assert text["response"] == "a"
+        assert {(body["model"], body["request_id"]) for body in (chat, text, *chunks)} == {("jo", "Q")}
+
     def test_chat_reasoning(self):
         """A field of the message."""
         assert build.build_ollama_chat_response(WholeAnswer("x", "hm"), FACTS)["message"]["thinking"] == "hm"
@@ -181,11 +190,17 @@ class TestOllama:
             WholeAnswer("A grey square.", "hm", usage=usage(300, 5)), FACTS
         )
         assert (body["response"], body["thinking"], body["done_reason"]) == ("A grey square.", "hm", "stop")
-        assert (body["id"], body["object"], body["usage"]["total_tokens"]) == (
+        assert list(body) == [
+            "model", "created_at", "response", "thinking", "done", "done_reason", *METRICS, "request_id",
+            "id", "object", "created", "choices", "usage",
+        ]  # fmt: skip
+        assert (body["id"], body["object"], body["created"], body["usage"]["total_tokens"]) == (
             "gen-R",
             "text_completion",
+            1760000000,
             305,
         )
+        assert (body["model"], timed(body)["request_id"]) == ("mira", "R")
         assert body["choices"][0]["text"] == "A grey square."
         assert "context" not in body
 
