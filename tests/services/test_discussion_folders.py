@@ -123,6 +123,40 @@ class TestOtherFolders:
         source, found = keyed.found_in(tmp_path / "data" / "plain")
         assert (source.root, source.key_hash, found) == (theirs.root, None, ["plain"])
 
+    def test_it_is_copied_whole(self, keyed, tmp_path):
+        """And encrypted, where ours are; nothing of the source changes."""
+        theirs = DiscussionFolders(tmp_path / "old")
+        remember(theirs)
+        before = {path.name: path.read_bytes() for path in (tmp_path / "old/trip").iterdir()}
+        assert keyed.take_over(theirs, "trip") == []
+        assert {path.name: path.read_bytes() for path in (tmp_path / "old/trip").iterdir()} == before
+        assert sorted(keyed.files("trip")) == ["memories.json", "state_document.md", "vector_memory.db"]
+        assert (keyed.root / HASH / "trip/state_document.md").read_bytes().startswith(TOKEN_START)
+        assert keyed.store("trip").read_text("state_document.md") == "# State"
+
+    def test_what_is_damaged_is_left_out_and_told(self, folders, tmp_path):
+        """The rest is copied; of nothing good no discussion is made."""
+        theirs = DiscussionFolders(tmp_path / "old")
+        remember(theirs)
+        (tmp_path / "old/trip/memories.json").write_text("{broken")
+        assert folders.take_over(theirs, "trip") == ["memories.json"]
+        assert sorted(folders.files("trip")) == ["state_document.md", "vector_memory.db"]
+        with pytest.raises(ArchiveRefused, match="'trip' already exists and is not changed"):
+            folders.take_over(theirs, "trip")
+        (tmp_path / "old/bad").mkdir()
+        (tmp_path / "old/bad/memories.json").write_text("{broken")
+        with pytest.raises(ArchiveRefused, match="nothing of the discussion 'bad' can be read"):
+            folders.take_over(theirs, "bad")
+        assert folders.ids() == ["trip"]
+
+    def test_the_place_of_one(self, folders, tmp_path):
+        """The root, or that of an old installation as long as nothing is at the root."""
+        old = DiscussionFolders(tmp_path / "install/Public/DiscussionIds")
+        remember(old, "older")
+        remember(folders)
+        assert folders.bases == (folders.root, old.root)
+        assert (folders.place_of("trip"), folders.place_of("older")) == (folders.root, old.root)
+
     def test_none(self, folders, keyed, tmp_path):
         """The folder is named, and whose they were to be."""
         with pytest.raises(ArchiveRefused, match=r"old contains no discussions without an API key$"):
