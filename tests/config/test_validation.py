@@ -240,8 +240,72 @@ def test_validators_are_kept_but_not_for_ever(monkeypatch):
     monkeypatch.setattr(validation, "_MOST_VALIDATORS", 20)
     monkeypatch.setattr(validation, "_VALIDATORS", {})
     for index in range(2 * validation._MOST_VALIDATORS):
-        check({}, {"properties": {f"f{index}": {}}}, "x.json")
-        assert len(validation._VALIDATORS) <= 20
+        check({"f": index}, {"properties": {"f": {"type": "string"}}}, "x.json")
+        assert 0 < len(validation._VALIDATORS) <= 20
+
+
+def test_the_kind_of_a_file_by_its_place():
+    """Users that were put away have none, and no folder of others has."""
+    kinds = {
+        "Users/_current-user.json": "userpointer",
+        "Users/ana.json": "user",
+        "Users/old/ana.json": None,
+        "Endpoints/lan/Main.json": "endpoint",
+        "Workflows/_shared/Trip/_mcpTool.json": "mcptool",
+        "Workflows/ana/Main.json": None,
+        "Notes/x.json": None,
+    }
+    assert {file: validation.schema_kind(file) for file in kinds} == kinds
+
+
+def test_keys_that_nobody_has_stated():
+    with pytest.raises(LookupError, match="nobody has stated the keys of tide files"):
+        schema("tide")
+
+
+def test_two_sources_may_not_differ(monkeypatch):
+    """What they say of one field is put together."""
+    monkeypatch.setattr(
+        validation, "_FILES", {"tide": {"title": "Tide", "properties": {"a": {"type": "string"}}}}
+    )
+    monkeypatch.setattr(validation, "_SOURCES", {})
+    monkeypatch.setattr(validation, "_WHOLE", {})
+    assert schema("tide") == {"title": "Tide", "properties": {"a": {"type": "string"}}}
+    more = {"a": {"default": "x"}, "b": {"type": "integer"}}
+    validation.hand_in("tide", lambda: more)
+    together = {"a": {"type": "string", "default": "x"}, "b": {"type": "integer"}}
+    assert schema("tide")["properties"] == together
+    assert schema("tide") is schema("tide")
+    odd = {"a": {"type": "integer"}}
+    validation.hand_in("tide", lambda: odd)
+    with pytest.raises(ValueError, match="tide field 'a': type is stated as 'string' and as 'integer'"):
+        schema("tide")
+
+
+NODES_OR_NOT = [  # a document, whether it holds nodes, what is said of its shape
+    ([], False, []),
+    ([{"type": "Standard"}], True, []),
+    ({"nodes": [{}]}, True, []),
+    ({"nodes": []}, False, []),
+    ({"tone": "dry"}, False, []),
+    ({}, False, [("", validation.NO_NODES)]),
+    ({"node": [{}]}, False, [("", "'nodes' is missing (is 'node' meant to be it?)")]),
+    ({"node": []}, False, []),
+    ({"node": [1]}, False, []),
+    ({"nodes": 5}, True, [("/nodes", "found 5, allowed: a list of nodes")]),
+    (5, True, [("", "found 5, allowed: a list of nodes, or an object with `nodes`")]),
+    ([{}, 5], True, [("/1", "found 5, allowed: an object (a node)")]),
+    ({"nodes": ["x"]}, True, [("/nodes/0", 'found "x", allowed: an object (a node)')]),
+]
+
+
+@pytest.mark.parametrize(("document", "holds", "said"), NODES_OR_NOT, ids=[str(c[0]) for c in NODES_OR_NOT])
+def test_the_shape_of_a_workflow(document, holds, said):
+    """An object without nodes may hold settings, unless it is empty or means to be a workflow."""
+    assert validation.has_nodes(document) is holds
+    found = check_file("Workflows/ana/x.json", document)
+    assert [(finding.pointer, finding.message) for finding in found] == said
+    assert {finding.level for finding in found} <= {ERROR}
 
 
 FOLDERS = ["", "lan", "lan/", "lan/fast", "..lan", ".hidden/x", "a b", "_shared"]
