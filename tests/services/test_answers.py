@@ -20,12 +20,9 @@ from Middleware.services.answers import (
     full_usage,
     ollama_calls,
     ollama_done_reason,
-<<<<<<< HEAD
     openai_usage_object,
-=======
     step_line,
     steps_of,
->>>>>>> next19
     usage_numbers,
     whole_openai_calls,
 )

@@ -127,7 +127,6 @@ class TestGates:
         assert one.turns("g", 1, Places(leave=["a"])) == []
         assert two.turns("g", 1, Places(leave=["b"])) == ["c"]
 
-<<<<<<< HEAD
     def test_who_is_inside_is_counted_over_all(self, one, two):
         """For each of the gates that are asked for; who waits is not inside."""
         one.turns("a", 1, Places(wait=["1"]))
@@ -138,13 +137,12 @@ class TestGates:
         two.turns("b", 9, Places(leave=["3"]))
         assert one.holding(["b"]) == [1]
         assert one.holding([]) == []
-=======
+
     @pytest.mark.parametrize("place", ["wait", "behind"])
     def test_a_gate_without_slots_is_shut(self, one, place):
         """Until its limit is raised."""
         assert one.turns("g", 0, Places(**{place: ["a"]})) == []
         assert one.turns("g", 1, Places()) == ["a"]
->>>>>>> next19
 
     def test_behind_means_an_empty_gate(self, one, two):
         """Nobody inside, nobody in the queue, in no process; then one at a time."""
