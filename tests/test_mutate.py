@@ -72,11 +72,32 @@ def test_the_faults_of_a_statement(source, found):
         "FIELDS: ClassVar[Mapping[str, str]] = {'content': 'What is counted.'}",
         "@dataclass(frozen=True, slots=True)\nclass A:\n b: int",
         "class A:\n b: str = field(repr=False)",
+        "X = {a: TEXT('Folder below Presets/.')}",
+        "X = {a: '`full` gives the whole answer.', **b}",
+        "X = TEXT(f'How many seconds to wait. Default: {a}.')",
+        "class A:\n KEYS = (a(b, 'The text of ' + c + '.'),)",
+        "@variable('The time in words.')\ndef f(): ...",
     ],
 )
 def test_what_changes_no_behaviour_is_not_drawn(source):
     """By its form alone."""
     assert faults(source) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "X = 'There are no memories.'",
+        "X = TEXT('Presets')",
+        "X = {'The key of a row.': a}",
+        "def f(): g('It is over.')",
+        "def f(a=g(b)): g({a: 'It is over.'})",
+        "X = lambda: g('It is over.')",
+    ],
+)
+def test_what_the_program_says_is_drawn(source):
+    """A sentence of its own, one inside a function, and what is no sentence."""
+    assert "constant" in [kind for kind, _, _ in faults(source)]
 
 
 def test_log_lines_are_marked():

@@ -11,8 +11,10 @@ is never edited. Needs only the standard library and pytest.
 
 Kinds: `compare` (`<` becomes `<=`, `==` becomes `!=`, ...), `constant`, `none` (`return None`), `removed` (a
 statement, or an `if` that guards what follows it), `negated` (a condition) and `and-or`. Left out, because
-they change no behaviour: docstrings, annotations, `__all__`, `TYPE_CHECKING` blocks, assertions, and texts
-that only help pages show. Faults in log lines are marked with [log] and counted in a row of their own.
+they change no behaviour: docstrings, annotations, `__all__`, `TYPE_CHECKING` blocks, assertions, and prose
+that only editors and help pages show. Prose is what stands at the keys of `PROSE_KEYS`, and a sentence
+(several words and a full stop) that a table outside of functions gives to a call or holds in a dict, as in
+`TEXT("Folder below Presets/.")`. Faults in log lines are marked with [log] and counted in a row of their own.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ PROSE_NAMES = {"FIELDS", "__all__", "__slots__"}
 """Assigned to these: sentences for editors and pages, and lists of names."""
 PROSE_KEYS = {"about", "description", "help", "repr", "slots", "frozen"}
 """Keyword arguments and keys of the same sort."""
+SENTENCE = re.compile(r"[\w`].*\s.*\.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +129,18 @@ class _Finder:
             self.starts[node.end_lineno - 1] + node.end_col_offset,
         )
 
-    def visit(self, node: ast.AST, in_log: bool = False) -> None:
+    def visit(self, node: ast.AST, in_log: bool = False, in_body: bool = False) -> None:
+        """`in_body`: of a function; there a sentence is no prose, but what the program says."""
         in_log = in_log or _is_log_line(node)
         for kind, new in _faults(node):
             self.add(kind, node, new, in_log)
         for condition in _conditions(node):
             self.add("negated", condition, lambda old: f"(not ({old}))", in_log)
+        ran = node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) else []
+        bodies = ran if isinstance(ran, list) else [ran]
         for child in _looked_into(node):
-            self.visit(child, in_log)
+            if in_body or not _is_prose(child, node):
+                self.visit(child, in_log, in_body or child in bodies)
 
 
 def _faults(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -235,6 +242,28 @@ def _looked_into(node: ast.AST) -> list[ast.AST]:
         case ast.keyword(arg=arg, value=value):
             return [] if arg in PROSE_KEYS else [value]
     return list(ast.iter_child_nodes(node))
+
+
+def _is_prose(node: ast.AST, parent: ast.AST) -> bool:
+    """Whether this is a sentence in a table: an argument of a call, or a value of a dict."""
+    match parent:
+        case ast.Call(args=places) | ast.Dict(values=places):
+            text = _shown_text(node)
+            return node in places and text is not None and SENTENCE.fullmatch(text) is not None
+    return False
+
+
+def _shown_text(node: ast.AST) -> str | None:
+    """A text with `{}` for what is put into it; None: this is no text."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(_shown_text(part) or "{}" for part in parts)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            texts = _shown_text(left), _shown_text(right)
+            return "".join(text or "{}" for text in texts) if any(texts) else None
+    return None
 
 
 def _name(node: ast.AST) -> str:

@@ -385,6 +385,12 @@ class ServiceStream(Iterator[Batch]):
             self._visible = any(map(is_visible, batch))
         return batch
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing comes any more; a call that is cancelled while it is opened is over from the
+        start."""
+        return self._over
+
     def close(self) -> None:
         """Stop the backend. Before the finishing dict this is a cancellation."""
         self._end()

@@ -197,7 +197,8 @@ class LlmApiService:
 
     def _open_stream(self, call: CallArguments) -> ServiceStream:
         stream = ServiceStream(self, call, self._streams.discard)
-        self._streams.add(stream)
+        if not stream.is_over:
+            self._streams.add(stream)
         return stream
 
     def _one_by_one(self, call: CallArguments) -> Iterator[Chunk]:

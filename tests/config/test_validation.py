@@ -131,14 +131,7 @@ def test_a_part_of_a_whole_says_nothing_of_other_fields():
 
 
 OTHER_RULES = [
-    ({"const": "x"}, 5, '"x"'),
-    ({"maximum": 3}, 5, "3 or less"),
-    ({"type": "string", "minLength": 1}, "", "not empty"),
-    ({"pattern": r"^\s*-?\d+\s*$|\{"}, "x", "{placeholder}"),
-    ({"pattern": "^a$"}, "x", "a string like ^a$"),
     ({"multipleOf": 2}, 3, "multiple"),
-    ({"anyOf": [{"type": "string"}], "x-allowed": "a name"}, 3, "allowed: a name"),
-    ({"type": ["integer", "string"]}, [1], "found a list, allowed: a whole number or a string"),
     ({"type": "null"}, {"a": 1}, "found an object, allowed: null"),
     ({"type": "integer"}, "x" * 99, "xxx..., allowed"),
     (False, 1, "found 1"),
@@ -149,6 +142,34 @@ OTHER_RULES = [
 def test_every_rule_has_words(rule, value, words):
     (finding,) = check({"f": value}, {"properties": {"f": rule}}, "x.json")
     assert words in finding.message
+
+
+SAYINGS = [  # a schema, what it does not allow, what is said of that
+    ({"minimum": 3}, 2, "found 2, allowed: 3 or more"),
+    ({"maximum": 3}, 4, "found 4, allowed: 3 or less"),
+    ({"exclusiveMinimum": 3}, 3, "found 3, allowed: more than 3"),
+    ({"minLength": 1}, "", 'found "", allowed: a string that is not empty'),
+    ({"minItems": 2}, ["a"], "found a list, allowed: a list of at least 2"),
+    ({"maxItems": 1}, ["a", "b"], "found a list, allowed: a list of at most 1"),
+    ({"minProperties": 1}, {}, "found an object, allowed: an object that is not empty"),
+    ({"pattern": "^a+$"}, "b", 'found "b", allowed: a string like ^a+$'),
+    ({"pattern": "^\\d+$|\\{"}, "b", 'found "b", allowed: a whole number, or a text with a {placeholder}'),
+    ({"const": "ü"}, "u", 'found "u", allowed: "ü"'),
+    ({"pattern": "^a+$", "x-allowed": "some a"}, "b", 'found "b", allowed: some a'),
+    ({"type": ["string", "integer"]}, True, "found true, allowed: a string or a whole number"),
+    ({"enum": ["red", "green"]}, "gren", "found \"gren\", allowed: \"red\", \"green\" (did you mean 'green'?)"),
+    ({"enum": ["red", 5]}, "x", 'found "x", allowed: "red", 5'),
+    ({"required": ["a"]}, {}, "'a' is missing"),
+    ({"anyOf": [{"required": ["a"]}, {"required": ["b"]}], "x-breach": "say a or b"}, {}, "say a or b"),
+    ({"anyOf": [{"type": "object"}], "x-allowed": "a thing"}, 1, "found 1, allowed: a thing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "value", "said"), SAYINGS, ids=[c[2][:60] for c in SAYINGS])
+def test_what_is_said_of_a_breach(rule, value, said):
+    """What was found, and what is allowed, in words of people."""
+    (finding,) = check(value, rule, "Users/x.json", level=ERROR)
+    assert (finding.message, finding.level, finding.pointer) == (said, ERROR, "")
 
 
 DISTANCES = [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "xbz", 2), ("abc", "xyz", 3), ("a", "abcd", 3), ("ca", "abc", 3)]  # fmt: skip
@@ -213,11 +234,78 @@ def test_every_schema_is_one(kind):
     assert '"additionalProperties": false' not in str(loaded).replace("False", "false").replace("'", '"')
 
 
-def test_validators_are_kept_but_not_for_ever():
+def test_validators_are_kept_but_not_for_ever(monkeypatch):
     """Schemas that come and go do not fill the memory."""
-    for index in range(600):
-        check({}, {"properties": {f"f{index}": {}}}, "x.json")
-    assert len(validation._VALIDATORS) <= 500
+    assert validation._MOST_VALIDATORS == 500
+    monkeypatch.setattr(validation, "_MOST_VALIDATORS", 20)
+    monkeypatch.setattr(validation, "_VALIDATORS", {})
+    for index in range(2 * validation._MOST_VALIDATORS):
+        check({"f": index}, {"properties": {"f": {"type": "string"}}}, "x.json")
+        assert 0 < len(validation._VALIDATORS) <= 20
+
+
+def test_the_kind_of_a_file_by_its_place():
+    """Users that were put away have none, and no folder of others has."""
+    kinds = {
+        "Users/_current-user.json": "userpointer",
+        "Users/ana.json": "user",
+        "Users/old/ana.json": None,
+        "Endpoints/lan/Main.json": "endpoint",
+        "Workflows/_shared/Trip/_mcpTool.json": "mcptool",
+        "Workflows/ana/Main.json": None,
+        "Notes/x.json": None,
+    }
+    assert {file: validation.schema_kind(file) for file in kinds} == kinds
+
+
+def test_keys_that_nobody_has_stated():
+    with pytest.raises(LookupError, match="nobody has stated the keys of tide files"):
+        schema("tide")
+
+
+def test_two_sources_may_not_differ(monkeypatch):
+    """What they say of one field is put together."""
+    monkeypatch.setattr(
+        validation, "_FILES", {"tide": {"title": "Tide", "properties": {"a": {"type": "string"}}}}
+    )
+    monkeypatch.setattr(validation, "_SOURCES", {})
+    monkeypatch.setattr(validation, "_WHOLE", {})
+    assert schema("tide") == {"title": "Tide", "properties": {"a": {"type": "string"}}}
+    more = {"a": {"default": "x"}, "b": {"type": "integer"}}
+    validation.hand_in("tide", lambda: more)
+    together = {"a": {"type": "string", "default": "x"}, "b": {"type": "integer"}}
+    assert schema("tide")["properties"] == together
+    assert schema("tide") is schema("tide")
+    odd = {"a": {"type": "integer"}}
+    validation.hand_in("tide", lambda: odd)
+    with pytest.raises(ValueError, match="tide field 'a': type is stated as 'string' and as 'integer'"):
+        schema("tide")
+
+
+NODES_OR_NOT = [  # a document, whether it holds nodes, what is said of its shape
+    ([], False, []),
+    ([{"type": "Standard"}], True, []),
+    ({"nodes": [{}]}, True, []),
+    ({"nodes": []}, False, []),
+    ({"tone": "dry"}, False, []),
+    ({}, False, [("", validation.NO_NODES)]),
+    ({"node": [{}]}, False, [("", "'nodes' is missing (is 'node' meant to be it?)")]),
+    ({"node": []}, False, []),
+    ({"node": [1]}, False, []),
+    ({"nodes": 5}, True, [("/nodes", "found 5, allowed: a list of nodes")]),
+    (5, True, [("", "found 5, allowed: a list of nodes, or an object with `nodes`")]),
+    ([{}, 5], True, [("/1", "found 5, allowed: an object (a node)")]),
+    ({"nodes": ["x"]}, True, [("/nodes/0", 'found "x", allowed: an object (a node)')]),
+]
+
+
+@pytest.mark.parametrize(("document", "holds", "said"), NODES_OR_NOT, ids=[str(c[0]) for c in NODES_OR_NOT])
+def test_the_shape_of_a_workflow(document, holds, said):
+    """An object without nodes may hold settings, unless it is empty or means to be a workflow."""
+    assert validation.has_nodes(document) is holds
+    found = check_file("Workflows/ana/x.json", document)
+    assert [(finding.pointer, finding.message) for finding in found] == said
+    assert {finding.level for finding in found} <= {ERROR}
 
 
 FOLDERS = ["", "lan", "lan/", "lan/fast", "..lan", ".hidden/x", "a b", "_shared"]

@@ -6,6 +6,7 @@ import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.config.users import UserSettings
+from Middleware.config.validation import WARNING
 from Middleware.config.workflows import ToolInput, chat_names, input_count, load_tool, tool_faults, tool_offer
 
 ANA = UserSettings("ana")
@@ -77,6 +78,53 @@ def test_what_is_offered(configs):
     assert unfit.file == "Workflows/_shared/b/_mcpTool.json" and "another folder" in unfit.message
 
 
+def test_why_a_good_file_is_no_tool(configs):
+    """Nothing answers it, or its name is taken or too long; a folder without the file is no tool at all."""
+    put(configs, {"description": "1", "name": "x"}, "a")
+    put(configs, {"description": "2", "name": "x"}, "b")
+    put(configs, {"description": "3"}, "c" * 65)
+    configs.put("Workflows/_shared/d/_mcpTool.json", {"description": "4"})
+    configs.put("Workflows/_shared/e/_DefaultWorkflow.json", [])
+    offer = tool_offer(configs.snapshot(), ANA)
+    no = "is not offered as a tool, because"
+    assert [(finding.level, finding.message) for finding in offer.unfit] == [
+        (WARNING, f"{no} another folder already uses the name 'x'; set `name`"),
+        (WARNING, f"{no} the name '{'c' * 65}' has more than 64 characters; set `name`"),
+        (WARNING, f"{no} there is no _DefaultWorkflow.json beside it"),
+    ]
+    assert ([tool.folder for tool in offer.tools], offer.faulty) == (["a"], [])
+
+
+def test_a_folder_without_the_file_is_a_chat_model(configs):
+    """As shared workflows are; but for a name that no `model` field can say."""
+    put(configs, {"description": "Tide."})
+    for folder in ("plain", "latest"):
+        configs.put(f"Workflows/_shared/{folder}/_DefaultWorkflow.json", [])
+    assert chat_names(configs.snapshot(), ANA) == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("more", "title", "message"),
+    [
+        ({}, None, "{port}"),
+        ({"title": "Tides", "message": "When at {port}?"}, "Tides", "When at {port}?"),
+        ({"inputs": {}}, None, ""),
+        ({"inputs": None}, None, "{message}"),
+    ],
+    ids=["nothing", "all", "no-input", "the-one-input"],
+)
+def test_its_title_and_message(configs, more, title, message):
+    """The first input is the message where nothing else is said."""
+    tool = load_tool(put(configs, {"description": "x", "inputs": {"port": {}, "day": {}}, **more}), FILE)
+    assert (tool.title, tool.message, tool.chat) == (title, message, False)
+
+
+def test_the_one_input_of_a_tool_that_names_none(configs):
+    [one] = load_tool(put(configs, {"description": "x"}), FILE).inputs
+    shown = {"type": "string", "description": "What to do."}
+    assert (one.name, dict(one.schema), one.required) == ("message", shown, True)
+
+
 def test_a_fault_is_an_error_of_the_file(configs):
     """With its place."""
     document = {"description": "x", "inputs": {"a": {"type": "number", "default": "1"}}}
@@ -103,11 +151,14 @@ def test_what_the_schema_tells_is_not_told_again(document):
 
 def test_every_value_that_does_not_fit_is_told():
     """At its own place."""
-    document = {"inputs": {"a": {"type": "integer", "enum": [1, "2", 3.5], "default": 4}}}
-    assert [pointer for pointer, _ in tool_faults(document)] == [
-        "/inputs/a/enum/1",
-        "/inputs/a/enum/2",
-        "/inputs/a/default",
+    document = {
+        "inputs": {"a": {"type": "integer", "enum": [1, "2", 3.5], "default": 4}, "b": {"default": 5}}
+    }
+    assert list(tool_faults(document)) == [
+        ("/inputs/a/enum/1", "must be a whole number, like the type of the input"),
+        ("/inputs/a/enum/2", "must be a whole number, like the type of the input"),
+        ("/inputs/a/default", "does not fit: 'a' must be one of: 1, 2, 3.5"),
+        ("/inputs/b/default", "does not fit: 'b' must be a string"),
     ]
 
 

@@ -6,8 +6,12 @@ import pytest
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config.users import UserSettings
+from Middleware.config.validation import ERROR, check_file
 from Middleware.config.workflows import (
     Category,
+    child_file,
+    is_workflow,
+    list_workflow_files,
     load_routing,
     load_settings,
     load_workflow,
@@ -65,6 +69,50 @@ def test_what_is_not_found(configs, files, arguments, words):
     with pytest.raises(ConfigMissing) as caught:
         load_workflow(snapshot, ANA, "X", **arguments)
     assert words in str(caught.value)
+
+
+def test_a_miss_is_told_in_one_sentence(configs):
+    """The nearest name, or else that the folder is not there; then all that was tried."""
+    snapshot = put(configs, "ana/tools/Recall", "anna/Other")
+    said = {}
+    for name, folder in (("tools/Recal", None), ("Zzz", None), ("X", "anan"), ("X", "zzz")):
+        with pytest.raises(ConfigMissing) as caught:
+            load_workflow(snapshot, ANA, name, folder=folder)
+        said[name, folder] = str(caught.value)
+    assert said == {
+        ("tools/Recal", None): 'no workflow "tools/Recal" (did you mean "Recall"?); tried Workflows/ana/tools/Recal.json',
+        ("Zzz", None): 'no workflow "Zzz"; tried Workflows/ana/Zzz.json',
+        ("X", "anan"): 'no workflow "X": there is no folder Workflows/anan (did you mean "ana"?); tried Workflows/anan/X.json',
+        ("X", "zzz"): 'no workflow "X": there is no folder Workflows/zzz; tried Workflows/zzz/X.json',
+    }  # fmt: skip
+
+
+def test_the_file_of_a_child(configs):
+    """Whatever is in it; None where the name leads nowhere, or out of the tree."""
+    snapshot = put(configs, "s/X", "b/X")
+    configs.put("Workflows/s/Bad.json", "[")
+    assert child_file(snapshot, ANA, "X", folder=None, calling_folder="s") == "Workflows/s/X.json"
+    assert child_file(snapshot, ANA, "X", folder="b", calling_folder="s") == "Workflows/b/X.json"
+    assert child_file(snapshot, ANA, "Bad", folder=None, calling_folder="s") == "Workflows/s/Bad.json"
+    assert child_file(snapshot, ANA, "Y", folder=None, calling_folder="s") is None
+    assert child_file(snapshot, ANA, "../../x", folder=None, calling_folder="s") is None
+
+
+def test_all_files_that_are_workflows(configs):
+    """Lists, and objects with nodes; at any depth, files before folders."""
+    put(configs, "ana/b/Deep", "ana/Top", "bob/Other")
+    for name, document in (
+        ("Object", {"nodes": []}),
+        ("Settings", {"a": 1}),
+        ("Text", '"nodes"'),
+        ("Broken", "["),
+    ):
+        configs.put(f"Workflows/ana/{name}.json", document)
+    snapshot = configs.snapshot()
+    of_ana = ["Workflows/ana/Object.json", "Workflows/ana/Top.json", "Workflows/ana/b/Deep.json"]
+    assert list(list_workflow_files(snapshot)) == [*of_ana, "Workflows/bob/Other.json"]
+    assert list(list_workflow_files(snapshot, "Workflows/ana/b")) == ["Workflows/ana/b/Deep.json"]
+    assert not is_workflow(snapshot, "Workflows/ana/Gone.json")
 
 
 def test_paths_that_leave_the_tree_are_refused(configs):
@@ -132,10 +180,30 @@ class TestRouting:
 
     def test_a_missing_file_is_told(self, configs):
         configs.put("Routing/homeRoutes.json", {})
-        with pytest.raises(ConfigMissing, match='did you mean "homeRoutes"'):
-            load_routing(configs.snapshot(), "homeRoute")
-        with pytest.raises(ConfigMissing, match=r"tried Routing/zz.json"):
-            load_routing(configs.snapshot(), "zz")
+        for name, hint in (("homeRoute", ' (did you mean "homeRoutes"?)'), ("zz", "")):
+            with pytest.raises(ConfigMissing) as caught:
+                load_routing(configs.snapshot(), name)
+            assert str(caught.value) == f'no routing file "{name}"{hint}; tried Routing/{name}.json'
+
+    @pytest.mark.parametrize(
+        ("document", "pointer"),
+        [
+            ({}, ""),
+            ({"A": {"workflow": "w"}}, "/A"),
+            ({"A": {"description": "d"}}, "/A"),
+            ({"A": {"description": "d", "workflow": ""}}, "/A/workflow"),
+            ({"A": {"description": 5, "workflow": "w"}}, "/A/description"),
+            ({"A": "w"}, "/A"),
+        ],
+    )
+    def test_a_bad_file(self, configs, document, pointer):
+        """No category, or one without a description or a workflow."""
+        assert [(found.level, found.pointer) for found in check_file("Routing/r.json", document)] == [
+            (ERROR, pointer)
+        ]
+        configs.put("Routing/r.json", document)
+        with pytest.raises(ConfigError):
+            load_routing(configs.snapshot(), "r")
 
 
 class TestSettings:

@@ -68,6 +68,47 @@ def test_the_kind(status, body, kind, retryable):
     assert (error.kind, error.retryable, error.status) == (kind, retryable, status)
 
 
+BY_STATUS = {  # -> kind, whether it is worth another try
+    400: ("bad_request", False),
+    401: ("auth", False),
+    403: ("auth", False),
+    404: ("not_found", False),
+    408: ("timeout", True),
+    413: ("bad_request", False),
+    422: ("bad_request", False),
+    429: ("rate_limited", True),
+    500: ("server_error", True),
+    502: ("server_error", True),
+    503: ("overloaded", True),
+    504: ("server_error", True),
+    505: ("server_error", False),
+    529: ("overloaded", True),
+}
+
+
+@pytest.mark.parametrize("status", BY_STATUS)
+def test_the_kind_of_a_bare_status(status):
+    """Nothing is said beside it."""
+    error = status_error("E", BackendRefusal(status, {}, b""))
+    assert (error.kind, error.retryable) == BY_STATUS[status]
+
+
+OVERFLOWS = [
+    "context length", "Context Size", "context window", "exceeds the available context", "prompt is too long",
+    "Maximum context", "too many tokens",
+]  # fmt: skip
+BUSY = ["loading model", "Model is loading", "server is busy", "Overloaded"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [*((words, "context_overflow") for words in OVERFLOWS), *((words, "overloaded") for words in BUSY)],
+)
+def test_the_words_of_servers(words, kind):
+    """In a sentence, in any case of letters."""
+    assert status_error("E", BackendRefusal(500, {}, f"so: {words}, it is".encode())).kind == kind
+
+
 SENTENCE = "Provider returned error"
 
 

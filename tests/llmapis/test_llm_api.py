@@ -552,6 +552,28 @@ class TestSlots:
         first.close()
         assert results == [[], []]
 
+    def test_a_stream_that_is_cancelled_in_the_line_is_over(self, serve, rig, configs, service, launched):
+        """At once, before anybody pulls it."""
+        launched(concurrency_timeout_s=PATIENCE_S)
+        server = serve(
+            lambda peer: (
+                peer.request(),
+                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
+                peer.closed(),
+            )
+        )
+        configs.endpoint("E", server.url, maxConcurrentRequests=1)
+        first, made, streams = service().stream_batches(asking(HELLO)), service(), []
+        waits = asking(HELLO, "waits")
+        thread = threading.Thread(target=lambda: streams.append(made.stream_batches(waits)))
+        thread.start()
+        cancellation_service.request_cancellation("waits")
+        thread.join(PATIENCE_S)
+        cancellation_service.acknowledge_cancellation("waits")
+        assert not made.is_busy()
+        assert list(streams[0]) == [] and len(server.requests) == 1
+        first.close()
+
 
 def public_answers(monkeypatch, addresses):
     monkeypatch.setattr(

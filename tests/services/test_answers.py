@@ -11,14 +11,18 @@ from Middleware.services import answers
 from Middleware.services.answers import (
     AnswerCollector,
     AnswerFacts,
+    AnswerState,
     Pace,
     ToolCallCollector,
     cache_numbers,
     client_finish_reason,
+    compact_json,
     full_usage,
     ollama_calls,
     ollama_done_reason,
     openai_usage_object,
+    step_line,
+    steps_of,
     usage_numbers,
     whole_openai_calls,
 )
@@ -39,6 +43,35 @@ class TestCollector:
         assert (answer.text, answer.thinking, answer.finish_reason) == ("Hey", "hm", "length")
         assert answer.usage == {"prompt_tokens": 3}
 
+    def test_calls_are_collected_too(self):
+        """From all chunks, joined."""
+        collector = AnswerCollector()
+        collector.add(
+            [chunk(tool_calls=[{"index": 0, "id": "c", "function": {"name": "t", "arguments": "{"}}])]
+        )
+        collector.add(
+            [chunk(tool_calls=[{"index": 0, "function": {"arguments": "}"}}]), chunk("", "tool_calls")]
+        )
+        answer = collector.answer()
+        call = {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+        assert (answer.text, answer.tool_calls, answer.finish_reason) == ("", [call], "tool_calls")
+
+    def test_its_pace_is_that_of_batches_with_something_in_them(self, monkeypatch):
+        """A tick says nothing."""
+        collector = AnswerCollector()
+        for now, batch in ((1.0, []), (2.0, [chunk("a")]), (3.0, []), (4.0, [chunk("b")]), (5.0, [])):
+            monkeypatch.setattr(answers.time, "monotonic", lambda now=now: now)
+            collector.add(batch)
+        pace = collector.answer().pace
+        assert (pace.first, pace.last) == (2.0, 4.0)
+
+    @pytest.mark.parametrize("last", [None, False, True], ids=["unsaid", "no", "yes"])
+    def test_its_state_knows_whether_it_is_the_last_of_the_run(self, last):
+        """The finish chunk says whether nodes still run behind the answer."""
+        state = AnswerState()
+        AnswerCollector(state).add([chunk("", "stop", **({} if last is None else {"last": last}))])
+        assert (state.sent, state.is_last) == (True, bool(last))
+
     def test_a_run_without_a_finish_is_a_stop(self):
         """An answer always has a reason that clients know."""
         assert AnswerCollector().answer().finish_reason == "stop"
@@ -57,6 +90,28 @@ class TestToolCalls:
             {"name": "u", "arguments": '{"q":1}'},
         ]
         assert [call["id"] for call in made[:2]] == ["a", "b"]
+
+    def test_fragments_without_an_index_are_calls_of_their_own(self):
+        """Also beside one that has an index of that number."""
+        calls = ToolCallCollector()
+        assert not calls
+        calls.add([{"function": {"name": name, "arguments": "{}"}} for name in "ab"])
+        calls.add([{"index": 1, "function": {"name": "c"}}, {"function": {}}])
+        assert calls
+        assert [call["function"]["name"] for call in calls.complete()] == ["a", "b", "c", ""]
+
+    def test_ollama_calls_are_numbered(self):
+        """Unless they are; one without a name has an empty one."""
+        given = [
+            {"function": {"name": "a"}},
+            {"id": "x", "function": {"index": 7}},
+            {"id": "", "function": {"name": "c"}},
+        ]
+        assert ollama_calls(given) == [
+            {"function": {"index": 0, "name": "a", "arguments": {}}},
+            {"id": "x", "function": {"index": 7, "name": "", "arguments": {}}},
+            {"function": {"index": 2, "name": "c", "arguments": {}}},
+        ]
 
     def test_a_missing_id_is_made(self):
         """`call_` and 24 hex digits."""
@@ -221,6 +276,35 @@ class TestNumbers:
         assert (pace.first, pace.last) == (10.0, 14.0)
         metrics = pace.metrics(AnswerFacts("r", "m", arrived=7.0, started=9.0), usage_numbers(None, "x"))
         assert [value / 1e9 for name, value in metrics.items() if name.endswith("duration")] == [7, 2, 1, 4]
+
+
+def test_the_nodes_that_begin_are_told_in_a_line():
+    """Those of a batch, in order; a batch of text tells of none."""
+    step = {"number": 2, "of": 5, "title": "Recall", "depth": 1}
+    assert steps_of([chunk("a"), chunk(progress=step), chunk(progress={**step, "number": 3})]) == [
+        step,
+        {**step, "number": 3},
+    ]
+    assert steps_of([chunk("a")]) == []
+    assert step_line(step) == "[2/5] Recall"
+
+
+def test_json_for_clients_is_short():
+    """No blanks, letters as they are, keys in their order."""
+    assert compact_json({"b": [1, "ü"], "a": None}) == '{"b":[1,"ü"],"a":null}'
+
+
+@pytest.mark.parametrize(
+    ("workflow_usage", "beside"),
+    [
+        (None, {}),
+        (lambda: None, {}),
+        (lambda: {"prompt_tokens": 3}, {"workflow_usage": {"prompt_tokens": 3}}),
+    ],
+    ids=["not-asked-for", "no-model-was-asked", "asked-for"],
+)
+def test_the_numbers_of_all_models_stand_beside_the_answers_own(workflow_usage, beside):
+    assert AnswerFacts("r", "m", workflow_usage=workflow_usage).usage_beside() == beside
 
 
 class TestCurrentFacts:

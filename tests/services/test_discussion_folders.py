@@ -91,6 +91,80 @@ class TestIds:
             folders.existing("trip")
 
 
+class TestOtherFolders:
+    """Those of another installation, named by whichever of its folders."""
+
+    @pytest.mark.parametrize("named", [".", "Public/DiscussionIds"])
+    def test_of_a_program(self, folders, tmp_path, named):
+        """Also those that have not moved out of its own folder: a discussions root may be one of a program."""
+        program = tmp_path / "old"
+        theirs = DiscussionFolders(program / "Public/DiscussionIds")
+        remember(theirs)
+        source, found = folders.found_in(program / named)
+        assert (source.root, source.key_hash, found) == (theirs.root, None, ["trip"])
+        assert source.install == program
+
+    @pytest.mark.parametrize("named", ["data", "data/DiscussionIds"])
+    def test_of_a_folder_of_data(self, folders, tmp_path, named):
+        """It is nobody's program."""
+        theirs = DiscussionFolders(tmp_path / "data/DiscussionIds")
+        remember(theirs)
+        remember(theirs, "home")
+        source, found = folders.found_in(tmp_path / named)
+        assert (source.root, source.install, found) == (theirs.root, None, ["home", "trip"])
+
+    def test_one_discussion(self, keyed, tmp_path):
+        """Of the key, or of nobody: by the folder above it."""
+        theirs = DiscussionFolders(tmp_path / "data", HASH, KEY)
+        remember(theirs)
+        remember(DiscussionFolders(tmp_path / "data"), "plain")
+        source, found = keyed.found_in(tmp_path / "data" / HASH / "trip")
+        assert (source.root, source.key_hash, found) == (theirs.root, HASH, ["trip"])
+        source, found = keyed.found_in(tmp_path / "data" / "plain")
+        assert (source.root, source.key_hash, found) == (theirs.root, None, ["plain"])
+
+    def test_it_is_copied_whole(self, keyed, tmp_path):
+        """And encrypted, where ours are; nothing of the source changes."""
+        theirs = DiscussionFolders(tmp_path / "old")
+        remember(theirs)
+        before = {path.name: path.read_bytes() for path in (tmp_path / "old/trip").iterdir()}
+        assert keyed.take_over(theirs, "trip") == []
+        assert {path.name: path.read_bytes() for path in (tmp_path / "old/trip").iterdir()} == before
+        assert sorted(keyed.files("trip")) == ["memories.json", "state_document.md", "vector_memory.db"]
+        assert (keyed.root / HASH / "trip/state_document.md").read_bytes().startswith(TOKEN_START)
+        assert keyed.store("trip").read_text("state_document.md") == "# State"
+
+    def test_what_is_damaged_is_left_out_and_told(self, folders, tmp_path):
+        """The rest is copied; of nothing good no discussion is made."""
+        theirs = DiscussionFolders(tmp_path / "old")
+        remember(theirs)
+        (tmp_path / "old/trip/memories.json").write_text("{broken")
+        assert folders.take_over(theirs, "trip") == ["memories.json"]
+        assert sorted(folders.files("trip")) == ["state_document.md", "vector_memory.db"]
+        with pytest.raises(ArchiveRefused, match="'trip' already exists and is not changed"):
+            folders.take_over(theirs, "trip")
+        (tmp_path / "old/bad").mkdir()
+        (tmp_path / "old/bad/memories.json").write_text("{broken")
+        with pytest.raises(ArchiveRefused, match="nothing of the discussion 'bad' can be read"):
+            folders.take_over(theirs, "bad")
+        assert folders.ids() == ["trip"]
+
+    def test_the_place_of_one(self, folders, tmp_path):
+        """The root, or that of an old installation as long as nothing is at the root."""
+        old = DiscussionFolders(tmp_path / "install/Public/DiscussionIds")
+        remember(old, "older")
+        remember(folders)
+        assert folders.bases == (folders.root, old.root)
+        assert (folders.place_of("trip"), folders.place_of("older")) == (folders.root, old.root)
+
+    def test_none(self, folders, keyed, tmp_path):
+        """The folder is named, and whose they were to be."""
+        with pytest.raises(ArchiveRefused, match=r"old contains no discussions without an API key$"):
+            folders.found_in(tmp_path / "old")
+        with pytest.raises(ArchiveRefused, match=r"old contains no discussions for this API key$"):
+            keyed.found_in(tmp_path / "old")
+
+
 class TestZip:
     """Out and in again."""
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from Middleware.common.errors import Forbidden
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.services.discussion_store import DiscussionStore, FolderUnusable, an_object
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
+from Middleware.utilities.hashing_utils import sha256_hex
 
 KEY = derive_key("test-key", "alice")
 
@@ -118,6 +120,14 @@ class TestWhere:
         (line,) = [each for each in caplog.records if each.levelname == "ERROR"]
         assert str(root / "talk") in line.getMessage()
         assert "File exists" in line.getMessage()
+
+    def test_with_redaction_a_log_line_shows_no_id(self, root, caplog):
+        """A short hash stands where the discussion's id does; the rest of the path stays."""
+        put(root, "a file is in the way")
+        with enter_request(RequestContext("r", "mira", "x", privacy=True)):
+            assert DiscussionStore(root, "talk").can_be_written() is False
+        (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+        assert f"{root / sha256_hex('talk')[:8]} cannot be created" in line and "talk" not in line
 
     def test_a_folder_that_only_can_be_read_is_unusable_too(self, root, monkeypatch):
         """A disk mounted for reading: what it holds is read."""

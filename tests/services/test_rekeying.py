@@ -102,6 +102,21 @@ def test_a_disk_that_refuses_one_file_costs_the_others_nothing(folder, monkeypat
     assert len(result.changed) == 9
 
 
+def test_a_folder_that_cannot_be_looked_into_is_told(folder, monkeypatch):
+    """Beside the files of the others, which get the key."""
+    real = rekeying.os.scandir
+
+    def scandir(place):
+        if str(place).endswith("deep"):
+            raise PermissionError(13, "Permission denied", place)
+        return real(place)
+
+    monkeypatch.setattr(rekeying.os, "scandir", scandir)
+    result = rekey(folder, OLD, NEW)
+    assert result.unreadable == {folder / "deep": "Permission denied"}
+    assert len(result.changed) == 9
+
+
 def test_what_was_put_aside_may_be_anything(folder):
     """As it is, it becomes what the new key opens; no byte is lost."""
     aside = folder / "trip/memories.json.corrupt-20310504-102030-123456"

@@ -138,6 +138,17 @@ class TestLimits:
         assert kept(store, "abcd") == "cd"
         assert held(store)[1] <= 1000
 
+    def test_what_fits_to_the_byte_stays(self, make):
+        """The limit is what may be kept; one byte less is too little for both."""
+        both = make()
+        for name in "ab":
+            put(both, None, response(name))
+        for missing, left in ((0, "ab"), (1, "b")):
+            store = make(most_bytes=held(both)[1] - missing)
+            for name in "ab":
+                put(store, None, response(name))
+            assert kept(store, "ab") == left
+
     def test_the_size_is_that_of_the_json(self, make):
         """In UTF-8, both parts."""
         store = make()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.utilities.text_utils import estimate_tokens
 
 PICTURE = [{"role": "user", "content": ["x"], "images": ["AAAA"]}]
 
@@ -46,3 +47,19 @@ def test_whose_call_it_is(own, current, id_of_call):
     """Cancelling that request ends it."""
     call = CallArguments(request_id=own).of_request(current)
     assert (call.request_id, call.of_endpoint(None, is_backup=False).request_id) == (id_of_call, id_of_call)
+
+
+@pytest.mark.parametrize(
+    ("call", "texts"),
+    [
+        (CallArguments(), []),
+        (CallArguments(system_prompt="Be kind."), ["Be kind."]),
+        (CallArguments(prompt="Say hello."), ["Say hello."]),
+        (CallArguments(system_prompt="Be kind. ", prompt="Say hello."), ["Be kind. Say hello."]),
+        (CallArguments([{"role": "user", "content": "one two"}] * 2), ["one two", "one two"]),
+    ],
+    ids=["nothing", "a-system-prompt", "a-prompt", "both", "messages"],
+)
+def test_the_tokens_of_a_prompt(call, texts):
+    """Those of what is asked, and of nothing else."""
+    assert call.prompt_tokens() == sum(map(estimate_tokens, texts))

@@ -98,6 +98,15 @@ class TestBeforeOutput:
         assert len(ask.server.requests) == 1
 
 
+def test_a_stream_that_is_over_gives_its_connection_back(ask, configs, rig):
+    """The next call goes out on the same one."""
+    answer = rig.SSE_HEAD + rig.chunked(rig.token("a"), rig.DONE)
+    assert ask(answer, answer)[0]["token"] == "a"
+    service = LlmApiService("E", "none", 100, True, **configs.given())
+    assert next(service.get_response_from_llm(HELLO))["token"] == "a"
+    assert (len(ask.server.requests), ask.server.accepted) == (2, 1)
+
+
 def test_after_output_the_stream_ends_with_the_error(serve, rig, configs):
     """What has been said stands; nobody is told that the call is finished."""
     heard = threading.Event()

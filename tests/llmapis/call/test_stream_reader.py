@@ -79,6 +79,23 @@ class TestVectors:
 
 
 class TestWhatIsGiven:
+    def test_a_handler_may_put_the_models_name_into_its_dicts(self, rig, monkeypatch):
+        """The first one counts, and is told once."""
+        monkeypatch.setattr(
+            BACKENDS[OPENAI],
+            "_map_event",
+            lambda handler, event, data, state: {
+                "token": data["t"],
+                "finish_reason": None,
+                "model": data["m"],
+            },
+        )
+        events = "".join(
+            f"data: {json.dumps(each)}\n\n" for each in ({"t": "a", "m": "one"}, {"t": "b", "m": "two"})
+        )
+        out = new_reader().feed(events.encode())
+        assert out == [{"token": "a", "finish_reason": None, "model": "one"}, *tokens("b")]
+
     def test_the_models_name_goes_with_the_first_output(self, rig):
         """Once, and not before."""
         event = 'data: {"model":"m","choices":[{"delta":{"content":%s}}]}\n\n'

@@ -81,7 +81,10 @@ assert waiting() == []
 
 OTHERS = """
 plain, theirs, _ = pair()
-assert module.shared_wait(plain, 0.001) is None
+for tick_s in (0.001, 4.9 * module.STEP_S):
+    assert module.shared_wait(plain, tick_s) is None
+shortest = module.shared_wait(plain, 5 * module.STEP_S)
+shortest.close()
 secret = ssl.create_default_context().wrap_socket(
     socket.socket(), server_hostname="x", do_handshake_on_connect=False
 )
@@ -118,7 +121,7 @@ def test_a_stream_that_is_dropped():
 
 
 def test_who_keeps_the_time_out_of_the_socket():
-    """Short ticks, TLS, and a socket of another thread's loop."""
+    """Ticks of less than five steps, TLS, and a socket of another thread's loop."""
     assert under_gevent(OTHERS) == "good\n"
 
 

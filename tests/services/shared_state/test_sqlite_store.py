@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,6 +91,24 @@ def test_one_that_is_busy_while_it_is_opened(store, tmp_path):
         joining.join(PATIENCE_S)
     assert late.beat()
     late.close()
+
+
+def test_between_two_tries_to_open_it_there_is_a_pause(store, tmp_path, monkeypatch):
+    """In which the worker that holds it can go on: here it lets go in just that moment."""
+    pauses = []
+    with closing(sqlite3.connect(tmp_path / "workers.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+
+        def pause(seconds):
+            pauses.append(seconds)
+            if other.in_transaction:
+                other.execute("ROLLBACK")
+
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=pause)
+        monkeypatch.setattr(sqlite_store, "time", clock)
+        store.join()
+    assert store.beat()
+    assert pauses == [sqlite_store.POLL_S]
 
 
 def test_many_make_it_at_once(tmp_path):

@@ -138,6 +138,12 @@ class TestGates:
         assert one.holding(["b"]) == [1]
         assert one.holding([]) == []
 
+    @pytest.mark.parametrize("place", ["wait", "behind"])
+    def test_a_gate_without_slots_is_shut(self, one, place):
+        """Until its limit is raised."""
+        assert one.turns("g", 0, Places(**{place: ["a"]})) == []
+        assert one.turns("g", 1, Places()) == ["a"]
+
     def test_behind_means_an_empty_gate(self, one, two):
         """Nobody inside, nobody in the queue, in no process; then one at a time."""
         one.turns("g", 2, Places(wait=["chat"]))

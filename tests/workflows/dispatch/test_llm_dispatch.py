@@ -410,7 +410,17 @@ class TestDemandedCall:
     def test_only_nodes_with_allow_tools_send_them(self, structured, stream):
         """Others send none."""
         structured.ask(ask(), stream=stream, tools=[TOOL], tool_choice=FORCED)
-        assert structured.model.calls[0].tools is None
+        (asked,) = structured.model.calls
+        assert (asked.tools, asked.schema, said(asked)) == (None, None, [("user", "hi")])
+
+    def test_a_flat_backend_is_asked_for_no_call(self, house, stream):
+        """Its answer is a text, whatever the client demands; also where it takes schemas."""
+        house.write("ApiTypes/Flat", {"type": "scriptedFlat", "presetType": "any", **BLOCK})
+        house.model.replies = [self.GOOD]
+        answer = house.ask(
+            ask("flat", allowTools=True), stream=stream, tools=[TOOL, OTHER], tool_choice=FORCED
+        )
+        assert (answer.text, answer.tool_calls, house.model.calls[0].schema) == (self.GOOD, [], None)
 
 
 class TestSchemaFile:
