@@ -51,6 +51,40 @@ def endpoint(**more):
     return {"endpoint": "http://h:1//", "apiTypeConfigFileName": "Open-AI-API", **more}
 
 
+OFF = ["dontIncludeModel", "strictPromptTemplate", "addGenerationPrompt", "allowRemoteBackup"]
+EMPTY = [
+    "endpoint",
+    "modelNameToSendToAPI",
+    "promptTemplate",
+    "appendPresetName",
+    "backupEndpointName",
+    "backupPresetName",
+]
+UNSET = [
+    "maxContextTokenSize",
+    "wilmerContextEstimationLevel",
+    "clampPromptToContextWindow",
+    "reasoningParser",
+    "presetSamplers",
+    "maxConcurrentRequests",
+    "connectTimeoutInSeconds",
+    "readTimeoutInSeconds",
+    "requestStreamUsage",
+]
+OTHERS = {
+    "extraHeaders": {},
+    "backendSupportsToolTurns": True,
+    "claudePrefill": True,
+    "backendStream": "asRequested",
+}
+DEFAULTS = {**dict.fromkeys(OFF, False), **dict.fromkeys(EMPTY, ""), **dict.fromkeys(UNSET), **OTHERS}
+
+
+def test_what_holds_without_a_key():
+    """Of every key that an endpoint file has a field for."""
+    assert {name: each.absent for name, each in keys_of_fields(EndpointConfig).items()} == DEFAULTS
+
+
 class TestEndpoint:
     def test_its_facts(self, tree):
         found = load_endpoint(tree.snapshot(), ANA, "main")
