@@ -13,6 +13,7 @@ from Middleware.config.endpoints import (
     EndpointConfig,
     InjectedTexts,
     endpoint_names,
+    ensure_embeds,
     ensure_generates,
     load_endpoint,
     load_samplers,
@@ -196,6 +197,35 @@ class TestEndpoint:
         with pytest.raises(ConfigError, match='endpoint "emb" is for embeddings'):
             ensure_generates(load_endpoint(tree.snapshot(), ANA, "emb"))
         ensure_generates(load_endpoint(tree.snapshot(), ANA, "main"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ensure", "fault"),
+    [
+        ("openAIEmbeddings", ensure_embeds, None),
+        ("ollamaEmbeddings", ensure_embeds, None),
+        (
+            "claude",
+            ensure_embeds,
+            'endpoint "E" (claude) is not for embeddings; these types are: openAIEmbeddings, ollamaEmbeddings',
+        ),
+        ("claude", ensure_generates, None),
+        (
+            "ollamaEmbeddings",
+            ensure_generates,
+            'endpoint "E" is for embeddings (ollamaEmbeddings) and cannot answer',
+        ),
+    ],
+)
+def test_what_an_endpoint_is_for(kind, ensure, fault):
+    """Vectors or answers, by its API type."""
+    endpoint = EndpointConfig("E", {"endpoint": "http://h"}, "t", {"type": kind})
+    if fault is None:
+        ensure(endpoint)
+    else:
+        with pytest.raises(ConfigError) as caught:
+            ensure(endpoint)
+        assert caught.value.message == fault
 
 
 class TestSamplers:
