@@ -141,10 +141,10 @@ DEFAULTS = {**dict.fromkeys(OFF, False), **dict.fromkeys(EMPTY, ""), **dict.from
 
 
 def test_what_holds_without_a_key():
-    """Of every key of a user file."""
-    assert {name: setting.absent for name, setting in SETTINGS.items()} == DEFAULTS
+    """Of the keys of a user file."""
+    assert {name: SETTINGS[name].absent for name in DEFAULTS} == DEFAULTS
     user = settings_of("ana", {})
-    assert {name: getattr(user, setting.attribute) for name, setting in SETTINGS.items()} == DEFAULTS
+    assert {name: getattr(user, SETTINGS[name].attribute) for name in DEFAULTS} == DEFAULTS
 
 
 class TestFiles:
