@@ -78,6 +78,15 @@ def test_every_key_is_described(place, name):
     assert keys_of(place)[name].description.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("place", "name"), [(place, name) for place in PLACES for name in keys_of(place)], ids=str
+)
+def test_a_flag_of_another_shape_is_a_warning(place, name):
+    """It is read as true or false all the same; any other key of another shape is an error."""
+    key = keys_of(place)[name]
+    assert key.strict is (key.shape.get("type") != "boolean")
+
+
 @pytest.mark.parametrize("place", ["endpoint", "node"])
 def test_the_engine_states_its_own_key(place):
     """Beside the rules: it is read whatever rules there are."""

@@ -13,6 +13,7 @@ from Middleware.config.endpoints import (
     EndpointConfig,
     InjectedTexts,
     endpoint_names,
+    ensure_embeds,
     ensure_generates,
     load_endpoint,
     load_samplers,
@@ -49,6 +50,41 @@ def tree(configs):
 
 def endpoint(**more):
     return {"endpoint": "http://h:1//", "apiTypeConfigFileName": "Open-AI-API", **more}
+
+
+OFF = ["dontIncludeModel", "strictPromptTemplate", "addGenerationPrompt", "allowRemoteBackup"]
+EMPTY = [
+    "endpoint",
+    "modelNameToSendToAPI",
+    "promptTemplate",
+    "appendPresetName",
+    "backupEndpointName",
+    "backupPresetName",
+]
+UNSET = [
+    "maxContextTokenSize",
+    "wilmerContextEstimationLevel",
+    "clampPromptToContextWindow",
+    "reasoningParser",
+    "presetSamplers",
+    "maxConcurrentRequests",
+    "connectTimeoutInSeconds",
+    "readTimeoutInSeconds",
+    "requestStreamUsage",
+]
+OTHERS = {
+    "extraHeaders": {},
+    "backendSupportsToolTurns": True,
+    "claudePrefill": True,
+    "backendStream": "asRequested",
+}
+DEFAULTS = {**dict.fromkeys(OFF, False), **dict.fromkeys(EMPTY, ""), **dict.fromkeys(UNSET), **OTHERS}
+
+
+def test_what_holds_without_a_key():
+    """Of the keys that an endpoint has a field for."""
+    keys = keys_of_fields(EndpointConfig)
+    assert {name: keys[name].absent for name in DEFAULTS} == DEFAULTS
 
 
 class TestEndpoint:
@@ -163,6 +199,35 @@ class TestEndpoint:
         with pytest.raises(ConfigError, match='endpoint "emb" is for embeddings'):
             ensure_generates(load_endpoint(tree.snapshot(), ANA, "emb"))
         ensure_generates(load_endpoint(tree.snapshot(), ANA, "main"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ensure", "fault"),
+    [
+        ("openAIEmbeddings", ensure_embeds, None),
+        ("ollamaEmbeddings", ensure_embeds, None),
+        (
+            "claude",
+            ensure_embeds,
+            'endpoint "E" (claude) is not for embeddings; these types are: openAIEmbeddings, ollamaEmbeddings',
+        ),
+        ("claude", ensure_generates, None),
+        (
+            "ollamaEmbeddings",
+            ensure_generates,
+            'endpoint "E" is for embeddings (ollamaEmbeddings) and cannot answer',
+        ),
+    ],
+)
+def test_what_an_endpoint_is_for(kind, ensure, fault):
+    """Vectors or answers, by its API type."""
+    endpoint = EndpointConfig("E", {"endpoint": "http://h"}, "t", {"type": kind})
+    if fault is None:
+        ensure(endpoint)
+    else:
+        with pytest.raises(ConfigError) as caught:
+            ensure(endpoint)
+        assert caught.value.message == fault
 
 
 class TestSamplers:

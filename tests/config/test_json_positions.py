@@ -118,6 +118,25 @@ def test_of_a_text_that_is_no_json_what_can_be_recognised():
     ]
 
 
+def test_behind_the_end_of_the_first_value_nothing_is():
+    """Whatever stands there."""
+    text = '{"a": [1]} {"b": 2}'
+    found = positions(text)
+    assert [place.pointer for place in found.places] == ["", "/a", "/a/0"]
+    assert text[slice(*found.value("/b"))] == "{"
+
+
+def test_a_comma_begins_the_next_value():
+    """Also where the one before it is missing."""
+    text = '{"a", "b": [1,,3]}'
+    found = positions(text)
+    assert [(place.pointer, text[place.start : place.end]) for place in found.places[1:]] == [
+        ("/b", "[1,,3]"),
+        ("/b/0", "1"),
+        ("/b/2", "3"),
+    ]
+
+
 def test_of_a_key_that_stands_twice_the_last_counts():
     """The earlier value has its place too, marked: it may be a secret."""
     text = '{"a": {"x": 1}, "a": {"y": 2}, "\\u0061": 3, "b": 4}'

@@ -122,6 +122,7 @@ class TestToolServers:
             ({"transport": "sse", "url": ""}, "/url"),
             ({**STDIO, "args": "a"}, "/args"),
             ({**STDIO, "args": [5]}, "/args/0"),
+            ({**STDIO, "env": "A"}, "/env"),
             ({**STDIO, "env": {"A": 5}}, "/env/A"),
             ({**STDIO, "cwd": 5}, "/cwd"),
             ({**SSE, "headers": {"A": 5}}, "/headers/A"),

@@ -87,6 +87,71 @@ def test_words_for_true(value, truth):
     assert means_true(value) is truth
 
 
+OFF = [
+    "customWorkflowOverride",
+    "allowSharedWorkflows",
+    "chatCompleteAddUserAssistant",
+    "chatCompletionAddMissingAssistantGenerator",
+    "separateConversationInVariables",
+    "clampPromptToContextWindow",
+    "encryptUsingApiKey",
+    "redactLogOutput",
+    "interceptOpenWebUIToolRequests",
+    "useOfflineWikiApi",
+    "useOfflineResearcherApi",
+    "useFileLogging",
+]
+EMPTY = [
+    "customWorkflow",
+    "routingConfig",
+    "categorizationWorkflow",
+    "discussionIdMemoryFileWorkflowSettings",
+    "fileMemoryToolWorkflow",
+    "chatSummaryToolWorkflow",
+    "conversationMemoryToolWorkflow",
+    "recentMemoryToolWorkflow",
+    "contextCompactorSettingsFile",
+    "discussionDirectory",
+    "sqlLiteDirectory",
+    "endpointConfigsSubDirectory",
+    "workflowConfigsSubDirectoryOverride",
+    "presetConfigsSubDirectoryOverride",
+    "structuredOutputConfigsSubDirectory",
+    "chatPromptTemplateName",
+    "openWebUITaskWorkflow",
+    "embeddingsEndpoint",
+    "discussionIdFromHeader",
+    "offlineWikiApiUrl",
+]
+UNSET = ["livenessToolCall", "pythonModuleRoots"]
+OTHERS = {
+    "port": 5000,
+    "maxCategorizationAttempts": 1,
+    "sharedWorkflowsSubDirectoryOverride": "_shared",
+    "conversationSeparationDelimiter": "\n",
+    "userWideWorkflowVariables": {},
+    "connectTimeoutInSeconds": 30,
+    "offlineWikiApiHost": "127.0.0.1",
+    "offlineWikiApiPort": 5728,
+    "offlineResearcherApiHost": "127.0.0.1",
+    "offlineResearcherApiPort": 8890,
+    "maxWorkflowDepth": 64,
+    "maxParallelNodes": 4,
+    "staticStreamDelayMs": 0,
+    "advertisedContextLength": 131072,
+    "progressOutput": "off",
+    "outboundPolicy": "off",
+}
+DEFAULTS = {**dict.fromkeys(OFF, False), **dict.fromkeys(EMPTY, ""), **dict.fromkeys(UNSET), **OTHERS}
+
+
+def test_what_holds_without_a_key():
+    """Of the keys of a user file."""
+    assert {name: SETTINGS[name].absent for name in DEFAULTS} == DEFAULTS
+    user = settings_of("ana", {})
+    assert {name: getattr(user, SETTINGS[name].attribute) for name in DEFAULTS} == DEFAULTS
+
+
 class TestFiles:
     def test_the_name_is_lowered_for_the_file_alone(self, configs):
         configs.put("Users/ana.json", {"port": 1})
@@ -135,5 +200,11 @@ class TestFiles:
 
     def test_a_blank_pointer_is_an_error(self, configs):
         configs.put("Users/_current-user.json", {"currentUser": " "})
-        with pytest.raises(ConfigError, match="currentUser"):
+        with pytest.raises(ConfigError, match="found no name, allowed: the name of a user") as caught:
             pointer_user(configs.snapshot())
+        assert (caught.value.file, caught.value.pointer) == ("Users/_current-user.json", "/currentUser")
+
+    def test_where_its_workflows_are(self):
+        """Its own, and those that can be picked as models."""
+        user = settings_of("Ana", {"sharedWorkflowsSubDirectoryOverride": "team/"})
+        assert (user.workflow_folder, user.shared_folder) == ("Ana", "Workflows/team")

@@ -282,6 +282,22 @@ def test_two_sources_may_not_differ(monkeypatch):
         schema("tide")
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("x", "unknown field 'url' (did you mean 'endpoint'?)"), (5, "unknown field 'url' is ignored")],
+)
+def test_another_word_is_meant_where_its_value_would_fit(value, message):
+    """Else it means something else."""
+    rule = {"properties": {"endpoint": {"type": "string"}}}
+    assert [finding.message for finding in check({"url": value}, rule, "x.json")] == [message]
+
+
+def test_what_stands_there_is_told_in_sixty_characters():
+    """Of a longer text the beginning."""
+    assert validation.describe_value("x" * 58) == f'"{"x" * 58}"'
+    assert validation.describe_value("x" * 59) == f'"{"x" * 56}...'
+
+
 NODES_OR_NOT = [  # a document, whether it holds nodes, what is said of its shape
     ([], False, []),
     ([{"type": "Standard"}], True, []),

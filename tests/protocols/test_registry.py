@@ -36,6 +36,49 @@ def test_the_types_of_the_seed_are_there():
     )
 
 
+EXTRA, V1 = "/api/extra", "/api/v1"
+LLAMA = ("/slots", "/infill", "/embedding", "/detokenize", "/apply-template", "/lora-adapters")
+PATHS = {  # name -> its roots; below them what is not served
+    "openai": (("/v1", "/chat/completions", "/completions", "/models"), ("/v1/audio", "/v1/images", "/v1/files")),
+    "ollama": (
+        ("/api",),
+        ("/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete", "/api/blobs"),
+    ),
+    "anthropic": (
+        ("/v1/messages", "/messages", "/v1/complete"),
+        ("/v1/messages/batches", "/messages/batches", "/v1/complete", "/v1/organizations"),
+    ),
+    "responses": (("/v1/responses", "/responses"), ("/v1/responses/compact", "/responses/compact")),
+    "koboldcpp": (
+        (V1, "/api/latest", EXTRA),
+        (
+            *(f"{EXTRA}/{name}" for name in ("data", "embeddings", "last_logprobs", "multiplayer", "preloadstory")),
+            *(f"{EXTRA}/{name}" for name in ("shape", "speakers_list", "transcribe", "tts", "websearch")),
+            *(f"{V1}/{name}" for name in ("config/soft_prompt", "config/soft_prompts_list", "world_info")),
+        ),
+    ),
+    "llamacpp": (("/completion", "/props", "/tokenize", *LLAMA), LLAMA),
+    "mcp": (("/mcp",), ()),
+    "console": ((), ()),
+}  # fmt: skip
+
+
+def test_the_paths_of_each_protocol():
+    """By its roots a failure has the shape that its clients read; what is not served is said to be so."""
+    assert {one.name: (one.roots, one.unsupported) for one in PROTOCOLS if one.name in PATHS} == PATHS
+
+
+def test_the_ids_of_each_protocol():
+    """A client that sends one of these as a cancellation is understood."""
+    prefixes = {one.name: one.id_prefixes for one in PROTOCOLS if one.name in PATHS and one.id_prefixes}
+    assert prefixes == {
+        "openai": ("chatcmpl-", "cmpl-"),
+        "ollama": ("gen-",),
+        "anthropic": ("msg_",),
+        "responses": ("resp_",),
+    }
+
+
 @pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
 def test_every_protocol_is_complete(api_type):
     """It frames a stream and its end, a whole answer, one chunk and an error; each holds what it is told."""
