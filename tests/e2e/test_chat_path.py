@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_S
 pytestmark = pytest.mark.e2e
 
 HOUSE = Path(__file__).resolve().parents[2]
-MOST = {"iterators of a chunk": 9, "shapes between the engine's door and the POST": 26}
+MOST = {"iterators of a chunk": 9, "shapes between the engine's door and the POST": 27}
 
 
 def test_nothing_is_put_between_a_chunk_and_its_client():

@@ -85,6 +85,7 @@ def server_logs() -> ServerLogs:
 # --------------------------------------------------------------------------
 
 END_S = 10.0
+LAST_CALLS_S = 5.0
 """How long an end waits for servers to end; the SDK gives each 4 seconds before it kills it."""
 HELPER = "Middleware.workflows.tools.mcp_helper"
 
@@ -126,7 +127,16 @@ class ThreadDoor:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        self._end_calls()
         self._loop.close()
+
+    def _end_calls(self) -> None:
+        """Nobody waits for a call whose loop has ended: what still runs is cancelled."""
+        running = asyncio.all_tasks(self._loop)
+        for task in running:
+            task.cancel()
+        if running:
+            self._loop.run_until_complete(asyncio.wait(running, timeout=LAST_CALLS_S))
 
 
 class HelperDoor:

@@ -17,7 +17,7 @@ from Middleware.services.locking_service import LockingService
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.redis_store import RedisStore
 from Middleware.services.shared_state.store import Forgotten, Places, StoreLost
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.redis_server import RedisServer
 
 
@@ -164,7 +164,7 @@ class TestGates:
         assert first[0].acquire() and second[0].acquire() and second[1].acquire()
         assert FairGate.count_held(first) == FairGate.count_held(second) == [2, 1]
         first[0].release()
-        assert FairGate.count_held(second) == [1, 1]
+        wait_until(lambda: FairGate.count_held(second) == [1, 1])
         assert FairGate.count_held([]) == []
 
     def test_the_order_is_that_of_arrival(self, processes):

@@ -12,9 +12,10 @@ from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import ConfigTree
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.workflows.tools import mcp_doors
+from Middleware.workflows.tools import mcp_connection, mcp_doors
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 from Middleware.workflows.tools.mcp_request import read_server
+from tests.patience import PATIENCE_S
 from tests.workflows.tools.conftest import seen, started, stdio_file
 
 
@@ -186,6 +187,7 @@ def test_each_call_has_a_log_line(registry, caplog, tool, ended):
 def test_no_log_line_shows_a_secret(registry, trace, monkeypatch, caplog):
     """Neither what the file names, nor what the server writes of it, nor arguments and results."""
     monkeypatch.setenv("MCP_TEST_KEY", "sesame-open-0815")
+    monkeypatch.setattr(mcp_connection, "LAST_WORDS_S", PATIENCE_S)  # of a busy machine
     file = stdio_file(trace)
     code = "import os, sys; print('key is', os.environ['KEY'], file=sys.stderr); sys.exit(1)"
     registry("talks", {**file, "args": ["-c", code], "env": {"KEY": "${ENV:MCP_TEST_KEY}"}})

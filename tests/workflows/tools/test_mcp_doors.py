@@ -203,8 +203,18 @@ class TestEnd:
         assert seen(trace, "slow began")
         door.close()
         with pytest.raises((MCPToolCallError, CancelledError)):
-            future.result(60)
+            future.result(PATIENCE_S)
         assert gone(started(trace))
+
+    def test_a_call_ends_although_its_server_does_not_end_in_time(self, trace, monkeypatch):
+        """Else whoever waits for it would wait for ever."""
+        monkeypatch.setattr(mcp_doors, "END_S", 0.0)
+        door = ThreadDoor()
+        future = door.submit(McpRequest(stdio(trace), "ana", "slow", {"seconds": 2 * PATIENCE_S}, PATIENCE_S))
+        assert seen(trace, "slow began")
+        door.close()
+        with pytest.raises((MCPToolCallError, CancelledError)):
+            future.result(PATIENCE_S)
 
     def test_nor_the_death_of_the_process(self, trace):
         """Killed hard, nothing of it can run: the helper sees the end of its input."""

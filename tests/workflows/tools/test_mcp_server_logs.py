@@ -14,6 +14,7 @@ from Middleware.workflows.tools import mcp_doors
 from Middleware.workflows.tools import mcp_doors as mcp_server_logs
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 from Middleware.workflows.tools.mcp_doors import ServerLogs, server_logs
+from tests.patience import PATIENCE_S
 from tests.workflows.tools.conftest import seen_in, stdio_file
 
 
@@ -91,7 +92,7 @@ class TestOfARealServer:
 
     @pytest.fixture(params=[mcp_doors.ThreadDoor, mcp_doors.HelperDoor], ids=["thread", "helper"])
     def call(self, request, tmp_path, facts, monkeypatch):
-        """`call(tool, private=False)`: the message of its failure."""
+        """`call(private=False)`: the message of its failure; `call.open_session()`: the server is started."""
         monkeypatch.setattr(mcp_doors, "_is_patched", lambda: request.param is mcp_doors.HelperDoor)
         root = tmp_path / "Configs"
         (root / "MCPServers").mkdir(parents=True)
@@ -109,6 +110,11 @@ class TestOfARealServer:
                 MCPClient().call_tool("notes", "crash", {}, 60)
             return str(caught.value)
 
+        def open_session():
+            with enter_request(RequestContext("r8", "ana", "openai", snapshot=snapshot)):
+                MCPClient().list_tools("notes", timeout=PATIENCE_S)
+
+        called.open_session = open_session
         yield called
         mcp_doors.end_sessions()
         server_logs().close()
@@ -119,10 +125,12 @@ class TestOfARealServer:
 
     def test_not_those_of_a_private_request(self, call, tmp_path):
         """Nor does the message repeat them: another request may have caused them."""
-        said = call(private=True)
         log = tmp_path / "logs" / "mcp" / "notes.log"
+        call.open_session()
+        assert seen_in(log, "ready")
+        said = call(private=True)
         assert "Connection closed" in said and "about to crash" not in said
-        assert seen_in(log, "ready") and seen_in(log, "[Redacted] from here on")
+        assert seen_in(log, "[Redacted] from here on")
         assert "about to crash" not in log.read_text()
 
     def test_nor_without_a_request(self, call, tmp_path):
