@@ -32,13 +32,13 @@ FACT = "The cat of the user is called Biscuit."
 FOUND = "The Ob is 3,650 kilometres long."
 SAID = {
     "notebook about the user": "cat; Biscuit",
-    "first drafts": "A draft.",
+    "Write a first draft": "A draft.",
     "strict but fair critic": "It names no number.",
     "final answer to the user": "The answer.",
     "search words": "river Ob length",
     "take facts out": json.dumps([{"title": "Cat", "summary": FACT, "key_phrases": ["cat"]}]),
 }
-"""What the model says, by words of its system prompt."""
+"""What the model says, by words of its first or its last message."""
 
 
 def blocks(step: int, language: str) -> list[str]:
@@ -70,8 +70,8 @@ class Outside(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.asked.append(body)
-        first = body["messages"][0]["content"]
-        said = next((text for words, text in SAID.items() if words in first), "Hello from your own model.")
+        told = body["messages"][0]["content"] + body["messages"][-1]["content"]
+        said = next((text for words, text in SAID.items() if words in told), "Hello from your own model.")
         text = f"<think>Well.</think>\n\nAssistant: {said}\n"
         parts = [text[at : at + 4] for at in range(0, len(text), 4)] if body["stream"] else [text]
         lines = [{"message": {"role": "assistant", "content": part}, "done": False} for part in parts]
@@ -225,7 +225,7 @@ def test_a_user_with_a_critic(follower: Follower) -> None:
     assert [node["title"] for node in newest_run(server)["nodes"]] == nodes.splitlines()
     critic, answer = (body["messages"] for body in follower.asked[-2:])
     assert "A draft." in critic[-1]["content"]
-    assert "A draft." in answer[0]["content"] and "It names no number." in answer[0]["content"]
+    assert "A draft." in answer[-1]["content"] and "It names no number." in answer[-1]["content"]
 
 
 def test_a_chat_client(follower: Follower) -> None:
@@ -278,6 +278,6 @@ def test_a_search(follower: Follower) -> None:
     assert [node["title"] for node in run["nodes"]] == blocks(6, "text")[0].splitlines()
     assert follower.searched == ["/w/rest.php/v1/search/page?limit=5&q=river%20Ob%20length"]
     (draft,) = [
-        body["messages"] for body in follower.asked if "first drafts" in body["messages"][0]["content"]
+        body["messages"] for body in follower.asked if "first draft" in body["messages"][-1]["content"]
     ]
-    assert FOUND in draft[0]["content"]
+    assert FOUND in draft[-1]["content"]
