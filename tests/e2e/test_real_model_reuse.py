@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.realmodel, pytest.mark.timeout(1200)]
 CONTEXT_TOKENS = 8192
 WINDOW = 16
 """Messages; eight turns fill it."""
-TURNS = range(1, 16)
-COUNTED = range(8, 16)
+TURNS = range(1, 21)
+COUNTED = range(8, 21)
 CARD = (
     "You are Mara, captain of a small ferry on a wide grey river. You know every bank and every current. "
     * 30
