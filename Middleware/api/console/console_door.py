@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Middleware.api.console.help_index import FOLDER, PageFile, PageFiles, matches_etag
+from Middleware.api.console.page_files import FOLDER, PageFile, PageFiles, matches_etag
 from Middleware.api.console.view_contract import (
     ACT,
     NEEDS,

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from Middleware.api.console.page_files import matches_etag
 from Middleware.api.console.view_contract import ApiRoute, Ask, Reply, ViewRefused, json_bytes
 from Middleware.cleaning.stage import RULES, StatedRule
 from Middleware.common.constants import VERSION
@@ -244,68 +245,6 @@ def _variables() -> Iterator[JsonObject]:
         yield {"name": name, "description": about, "example": ""}
     for name, provider in VARIABLES.items():
         yield {"name": name, "description": provider.about, "example": provider.example}
-
-
-# --------------------------------------------------------------------------
-# The files of the console's page: a list made once, so that no path is ever joined with what a client
-# asks.
-
-
-FOLDER = Path(__file__).parent / "static"
-PAGE = "index.html"
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-
-
-class PageFile(NamedTuple):
-    """What is sent. `etag`: as the header says it."""
-
-    content_type: str
-    body: bytes
-
-    @property
-    def etag(self) -> str:
-        return f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
-
-
-class PageFiles:
-    """The files of `folder` that a browser can use."""
-
-    def __init__(self, folder: Path = FOLDER) -> None:
-        self._files = {
-            file.relative_to(folder).as_posix(): file
-            for file in sorted(folder.rglob("*"))
-            if file.suffix in _TYPES and file.is_file()
-        }
-
-    @property
-    def names(self) -> list[str]:
-        """All but the page itself."""
-        return [name for name in self._files if name != PAGE]
-
-    def page(self) -> PageFile | None:
-        return self._read_page_file(PAGE)
-
-    def get(self, name: str) -> PageFile | None:
-        """The file of a name of the list; None for any other."""
-        return self._read_page_file(name) if name != PAGE else None
-
-    def _read_page_file(self, name: str) -> PageFile | None:
-        file = self._files.get(name)
-        try:
-            return None if file is None else PageFile(_TYPES[file.suffix], file.read_bytes())
-        except OSError:  # an update of the program takes files away while it runs
-            return None
-
-
-def matches_etag(etag: str, if_none_match: str) -> bool:
-    """Whether a browser has this version. Source: RFC 9110, 13.1.2."""
-    held = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
-    return etag in held or held == ["*"]
 
 
 # --------------------------------------------------------------------------
