@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +14,7 @@ from tests.patience import PATIENCE_S
 TOKEN = b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\ndata: [DONE]\n\n'
 
 
-class ModelHandler(BaseHTTPRequestHandler):
+class ModelHandler(BaseHTTPRequestHandler, ABC):
     """Lists the model; a server's `calls` are the paths that were posted to. What is said to a call is the
     business of the class made of this."""
 
@@ -27,8 +28,9 @@ class ModelHandler(BaseHTTPRequestHandler):
         self.server.calls.append(self.path)
         self.answer_call()
 
+    @abstractmethod
     def answer_call(self) -> None:
-        raise NotImplementedError
+        """What the model says."""
 
     def answer(self, body: bytes, content_type: str, status: int = 200) -> None:
         self.send_response(status)
