@@ -35,6 +35,7 @@ OTHER_KEYS = (
     *(f"{flag}ToStartOf{place}" for flag in ("addText", "textToAdd") for place in PLACES),
     "ensureTextAddedToAssistantWhenChatCompletion",
 )
+MARKED = [{"promptCacheMark": mark} for mark in ("cache_control", "prompt_cache_breakpoint", None)]
 ANA = UserSettings("ana")
 LAN = UserSettings("ana", endpoint_configs_sub_directory="lan")
 
@@ -134,6 +135,101 @@ class TestEndpoint:
         """Nothing is fitted into it; the check has said so."""
         found = EndpointConfig("E", {"maxContextTokenSize": size}, "t", {})
         assert found.max_context_token_size == expected
+
+    @pytest.mark.parametrize(
+        ("flag", "text", "expected"),
+        [
+            (True, "Be brief.", "Be brief."),
+            (False, "Be brief.", ""),
+            (None, "Be brief.", ""),
+            ("true", "Be brief.", ""),
+            (True, None, ""),
+            (True, 5, ""),
+        ],
+    )
+    @pytest.mark.parametrize("place", PLACES)
+    def test_a_text_is_added_where_its_flag_is_true(self, place, flag, text, expected):
+        """To that place alone."""
+        raw = {f"addTextToStartOf{place}": flag, f"textToAddToStartOf{place}": text}
+        found = EndpointConfig("E", raw, "t", {}).injected_texts
+        assert found == InjectedTexts(**{place.lower(): expected})
+
+    @pytest.mark.parametrize(("flag", "expected"), [(True, True), (False, False), ("yes", False)])
+    def test_a_turn_of_its_own_for_the_text(self, flag, expected):
+        raw = {"ensureTextAddedToAssistantWhenChatCompletion": flag}
+        assert EndpointConfig("E", raw, "t", {}).injected_texts.own_assistant_turn is expected
+
+    @pytest.mark.parametrize(
+        ("written", "expected"), [(True, True), (False, False), ("no", True), (0, True), (None, True)]
+    )
+    def test_a_flag_counts_as_true_or_false_alone(self, written, expected):
+        """What else stands there is the default, here true."""
+        found = EndpointConfig("E", {"backendSupportsToolTurns": written}, "t", {})
+        assert found.backend_supports_tool_turns is expected
+
+    def test_a_name_has_no_white_space_around_it(self):
+        raw = {"machine": " big ", "backupEndpointName": "other\n"}
+        found = EndpointConfig("E", raw, "t", {})
+        assert (found.machine, found.backup_endpoint_name) == ("big", "other")
+
+    def test_a_name_that_is_no_text_is_none(self):
+        """The check has said so."""
+        assert EndpointConfig("E", {"machine": 5}, "t", {}).machine == ""
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            (["http://b:1/", " http://c:1// "], ("http://b:1", "http://c:1")),
+            (["http://b:1", "", 5, None, "/"], ("http://b:1",)),
+            ("http://b:1", ()),
+            (None, ()),
+        ],
+    )
+    def test_more_addresses(self, more, expected):
+        """As the first one: no slashes at the end. What is no address is left out."""
+        found = EndpointConfig("E", {"endpoint": "http://a:1/", "moreEndpoints": more}, "t", {})
+        assert found.more_endpoints == expected
+        assert found.addresses == ("http://a:1", *expected)
+
+    def test_an_address_that_is_written_twice_counts_once(self):
+        raw = {"endpoint": "http://a:1", "moreEndpoints": ["http://b:1", "http://a:1/", "http://b:1"]}
+        assert EndpointConfig("E", raw, "t", {}).addresses == ("http://a:1", "http://b:1")
+
+    @pytest.mark.parametrize(("left_out", "expected"), [(False, "http://h:1 m"), (True, "http://h:1 ")])
+    def test_what_a_machine_must_have_loaded(self, left_out, expected):
+        """The address and the model; the address alone where no model is named to it."""
+        raw = endpoint(modelNameToSendToAPI="m", dontIncludeModel=left_out)
+        assert EndpointConfig("E", raw, "t", {}).model_on_machine == expected
+
+    def test_the_mark_of_a_held_prompt_is_the_api_types(self):
+        marks = [EndpointConfig("E", {}, "t", api_type).cache_mark for api_type in MARKED]
+        assert marks == ["cache_control", "prompt_cache_breakpoint", ""]
+
+    @pytest.mark.parametrize(
+        ("asked", "name", "expected"), [(True, "key", "key"), (False, "key", ""), (True, None, "")]
+    )
+    def test_the_key_of_a_chat(self, asked, name, expected):
+        """Sent where the endpoint asks for it and the API type knows a name for it."""
+        api_type = {"promptCacheKeyPropertyName": name}
+        assert EndpointConfig("E", {"promptCacheKey": asked}, "t", api_type).cache_key_name == expected
+
+    @pytest.mark.parametrize(
+        ("raw", "expected"),
+        [
+            ({"apiKey": " k ", "apiKeyEnv": "UNSET_E"}, "k"),
+            ({"apiKey": "k"}, "k"),
+            ({"apiKeyEnv": ""}, ""),
+            ({}, ""),
+        ],
+    )
+    def test_a_written_key_comes_before_the_environment(self, raw, expected, monkeypatch):
+        """Which is not asked then."""
+        monkeypatch.delenv("UNSET_E", raising=False)
+        assert EndpointConfig("E", raw, "t", {}).api_key == expected
+
+    def test_a_key_of_the_environment_has_no_white_space_around_it(self, monkeypatch):
+        monkeypatch.setenv("KEY_E", " k\n")
+        assert EndpointConfig("E", {"apiKeyEnv": "KEY_E"}, "t", {}).api_key == "k"
 
     def test_the_root_is_not_tried_when_there_is_a_sub_folder(self, tree):
         with pytest.raises(ConfigMissing, match="Endpoints/lan/main"):
@@ -259,6 +355,7 @@ class TestSamplers:
 
     def test_a_nested_preset_name_is_no_endpoint(self, tree):
         tree.put("Presets/T/a/cold.json", {"n": 1})
+        tree.put("Endpoints/a/cold.json", endpoint(presetSamplers={"temperature": 0.5}))
         assert self.load(tree, ANA, "main", "a/cold").block == {"n": 1}
 
     def test_a_preset_in_another_case_is_found(self, tree):

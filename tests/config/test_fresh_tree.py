@@ -54,12 +54,19 @@ def test_names_in_another_case_are_noted_not_logged(tree, caplog):
 
 def test_marks_change_with_the_files(tree):
     """Content, name and absence; what changed just now may change again unseen."""
-    path = put(tree, "[]")
+    put(tree, "[]")
     before = tree.marks([FILE])
     assert tree.marks([FILE]) == before
     put(tree, "[1]")
     assert tree.marks([FILE]) != before
     assert tree.marks(["Workflows/none.json"]) == (("Workflows/none.json", None),)
     assert not tree.is_settled(tree.marks([FILE]))
-    later = FreshTree(tree.root, clock=lambda: os.stat(path).st_ctime_ns + 2_000_000_000)
-    assert later.is_settled(later.marks([FILE]))
+
+
+@pytest.mark.parametrize(("age_ns", "settled"), [(1_000_000_000, False), (1_000_000_001, True)])
+def test_files_are_settled_when_more_than_a_second_old(tree, age_ns, settled):
+    """The youngest of them counts; one that is not there counts for nothing."""
+    newest = os.stat(put(tree, "[]")).st_ctime_ns
+    later = FreshTree(tree.root, clock=lambda: newest + age_ns)
+    assert later.is_settled(later.marks([FILE, "Workflows/none.json"])) is settled
+    assert later.is_settled(later.marks(["Workflows/none.json"]))

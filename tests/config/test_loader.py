@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -125,6 +126,18 @@ class TestHotReload:
         configs.put(FILE, template("b"))
         os.utime(configs.root / FILE, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         assert configs.snapshot().read(FILE) == template("b")
+
+    def test_a_faulty_edit_keeps_no_request_alive(self, configs):
+        """Nor with it the versions that only that one might see."""
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, "[")
+        request = configs.snapshot()
+        seen = weakref.ref(request)
+        request.read(FILE)
+        del request
+        gc.collect()
+        assert seen() is None
 
     def test_a_running_request_keeps_what_it_began_with(self, configs):
         """Also for a file that it has not read yet."""
