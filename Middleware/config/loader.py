@@ -375,10 +375,7 @@ class ConfigTree:
         return is_new
 
     def is_folder(self, relative: str) -> bool:
-        try:
-            return os.path.isdir(self._prefix + relative)
-        except ValueError:
-            return False
+        return os.path.isdir(self._prefix + relative)
 
 
 class ConfigSnapshot:

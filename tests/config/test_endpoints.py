@@ -257,6 +257,36 @@ class TestEndpoint:
             load_endpoint(tree.snapshot(), LAN, "smal-model")
         assert 'no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?)' in str(caught.value)
 
+    def test_an_api_type_without_keys(self):
+        """Says nothing, and is no text of its own."""
+        found = EndpointConfig("E", {}, "t", {})
+        assert (found.type, found.preset_type) == ("", "")
+
+    def test_names_in_another_case_are_told_where_they_are_written(self, tree):
+        tree.put("Presets/T/Cold.json", {})
+        tree.put(
+            "Endpoints/main.json", endpoint(apiTypeConfigFileName="open-ai-api", appendPresetName="cold")
+        )
+        snapshot = tree.snapshot()
+        snapshot.spelling.notes = []
+        load_samplers(snapshot, ANA, load_endpoint(snapshot, ANA, "main"), None)
+        assert {(note.file, note.pointer) for note in snapshot.spelling.notes} == {
+            ("Endpoints/main.json", "/apiTypeConfigFileName"),
+            ("Endpoints/main.json", "/appendPresetName"),
+        }
+
+    def test_a_header_that_is_not_set_is_named(self, tree, monkeypatch):
+        monkeypatch.delenv("UNSET_E", raising=False)
+        tree.put("Endpoints/main.json", endpoint(extraHeaders={"X": "${ENV:UNSET_E}"}))
+        with pytest.raises(ConfigError, match=r"^Endpoints/main.json: extraHeaders.X: environment variable"):
+            _ = load_endpoint(tree.snapshot(), ANA, "main").extra_headers
+
+    def test_an_endpoint_without_an_api_type(self, tree):
+        """A file that the check has refused."""
+        tree.put("Endpoints/main.json", endpoint(apiTypeConfigFileName=""))
+        with pytest.raises(ConfigError, match="apiTypeConfigFileName"):
+            load_endpoint(tree.snapshot(), ANA, "main")
+
     def test_a_missing_api_type_is_told_at_the_endpoint(self, tree):
         tree.put("Endpoints/main.json", endpoint(apiTypeConfigFileName="Open-API"))
         with pytest.raises(ConfigMissing, match="did you mean") as caught:
@@ -350,7 +380,8 @@ class TestSamplers:
         assert self.load(tree, ANA, "main", "cold").block == {"n": 1}
 
     def test_without_a_name_the_endpoints_own_count(self, tree):
-        assert self.load(tree, LAN, "small-model", None).block == {"temperature": 0.5}
+        own = self.load(tree, LAN, "small-model", None)
+        assert (own.block, own.canonical) == ({"temperature": 0.5}, True)
         assert self.load(tree, ANA, "main", "").block == {}
 
     def test_a_nested_preset_name_is_no_endpoint(self, tree):
@@ -373,7 +404,7 @@ class TestSamplers:
         with pytest.raises(FileNotFoundError) as caught:
             self.load(tree, ANA, "main", "Wram")
         assert "Presets/T/ana/Wram.json, Presets/T/Wram.json" in str(caught.value)
-        assert 'did you mean "Warm"' in str(caught.value)
+        assert 'no preset "Wram"' in str(caught.value) and 'did you mean "Warm"' in str(caught.value)
 
 
 class TestOthers:

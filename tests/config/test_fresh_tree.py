@@ -64,9 +64,12 @@ def test_marks_change_with_the_files(tree):
 
 
 @pytest.mark.parametrize(("age_ns", "settled"), [(1_000_000_000, False), (1_000_000_001, True)])
-def test_files_are_settled_when_more_than_a_second_old(tree, age_ns, settled):
-    """The youngest of them counts; one that is not there counts for nothing."""
-    newest = os.stat(put(tree, "[]")).st_ctime_ns
+@pytest.mark.parametrize("moved", [-(10**10), 0, 10**10], ids=["set-back", "as-written", "set-ahead"])
+def test_files_are_settled_when_more_than_a_second_old(tree, age_ns, settled, moved):
+    """The later of the two times of the youngest of them counts; one that is not there counts for nothing."""
+    path = put(tree, "[]")
+    os.utime(path, ns=(written := os.stat(path).st_mtime_ns + moved, written))
+    newest = max(written, os.stat(path).st_ctime_ns)
     later = FreshTree(tree.root, clock=lambda: newest + age_ns)
     assert later.is_settled(later.marks([FILE, "Workflows/none.json"])) is settled
     assert later.is_settled(later.marks(["Workflows/none.json"]))
