@@ -11,7 +11,13 @@ from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import CancellationService
-from Middleware.services.fair_gate import SETTLE_S, FairGate, outgoing_gate
+from Middleware.services.fair_gate import (
+    SETTLE_S,
+    FairGate,
+    any_machine_called,
+    gate_of_machine,
+    outgoing_gate,
+)
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.store import LEASE_S, MemoryStore
 from Middleware.services.shared_state.turns import Ask
@@ -158,6 +164,16 @@ def test_the_gate_of_outgoing_calls(level, limit, is_there):
         assert gate is outgoing_gate()
     finally:
         set_launch_facts(before)
+
+
+def test_a_machine_has_one_gate_whatever_its_limit():
+    """The limit is the one that was named last."""
+    fair_gate._machine.cache_clear()
+    assert not any_machine_called()
+    gate = gate_of_machine("desk", 2)
+    assert gate_of_machine("desk", 3) is gate and gate.limit == 3
+    assert gate_of_machine("attic", 2) is not gate and any_machine_called()
+    fair_gate._machine.cache_clear()
 
 
 def test_the_times_of_the_page():
