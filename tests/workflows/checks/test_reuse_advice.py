@@ -113,6 +113,18 @@ def test_a_prompt_that_repeats_the_conversation(advised):
     assert found.after.read_chars < found.before.read_chars / 2
 
 
+@pytest.mark.parametrize(("windows", "advised_window"), [([], 20), ([None], 20), ([40], 40), ([40, 60], 60)])
+def test_how_long_the_conversation_becomes(advised, windows, advised_window):
+    """As long as other nodes have it, so that they share it; else 20 messages."""
+    nodes = [ask(lastMessagesToSendInsteadOfPrompt=window, steadyWindow=True) for window in windows]
+    found = advised(
+        ask(prompt="Answer this: {chat_user_prompt_last_twenty}", lastMessagesToSendInsteadOfPrompt=None),
+        *nodes,
+    )
+    change = next(one.change for one in found.advice if one.node[1] == 1)
+    assert change["lastMessagesToSendInsteadOfPrompt"] == advised_window
+
+
 def test_relative_times_are_a_note(advised):
     """Nobody can try them without a discussion."""
     found = advised(ask(addDiscussionIdTimestampsForLLM=True, useRelativeTimestamps=True))
