@@ -90,6 +90,8 @@ HINTS = [
     ("quote-at-the-end-of-a-text", b'{"a": "title: "x""}', r'write a " inside a string as \\"'),
     ("no-comma-at-a-line-end", b'{"a": "x"\n "b": 1}', "a comma is missing before this"),
     ("no-comma-between-objects", b'[{"a": 1} {"b": 1}]', "a comma is missing before this"),
+    ("nothing-to-say", b'{"a": 1 2}', "Expecting ',' delimiter$"),
+    ("nothing-to-say-of-words", b'{"a": 1 b}', "Expecting ',' delimiter$"),
     ("python-true", b'{"a": True}', "in JSON, write true instead of True"),
     ("python-none", b'{"a": None}', "in JSON, write null instead of None"),
     ("empty", b" \n", "the file is empty"),
