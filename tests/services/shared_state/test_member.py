@@ -14,15 +14,8 @@ import pytest
 from Middleware.services.shared_state import member as members
 from Middleware.services.shared_state.member import IDLE_RETRY_S, Member, share_by, this_process
 from Middleware.services.shared_state.store import BEAT_S, LEASE_S, MemoryStore, StoreLost, Tables
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class NotedStore:
@@ -72,7 +65,7 @@ class LookedAt:
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(1000.0)
 
 
 @pytest.fixture
