@@ -40,12 +40,14 @@ def test_an_endpoint_without_samplers_is_none(tree):
 
 
 def test_without_a_name_the_endpoints_own_count(tree):
-    assert load(tree, LAN, "small-model", None).block == {"temperature": 0.5}
+    own = load(tree, LAN, "small-model", None)
+    assert (own.block, own.canonical) == ({"temperature": 0.5}, True)
     assert load(tree, ANA, "main", "").block == {}
 
 
 def test_a_nested_preset_name_is_no_endpoint(tree):
     tree.put("Presets/T/a/cold.json", {"n": 1})
+    tree.put("Endpoints/a/cold.json", endpoint(presetSamplers={"temperature": 0.5}))
     assert load(tree, ANA, "main", "a/cold").block == {"n": 1}
 
 
@@ -66,4 +68,4 @@ def test_a_missing_preset_names_both_paths(tree):
     with pytest.raises(FileNotFoundError) as caught:
         load(tree, ANA, "main", "Wram")
     assert "Presets/T/ana/Wram.json, Presets/T/Wram.json" in str(caught.value)
-    assert 'did you mean "Warm"' in str(caught.value)
+    assert 'no preset "Wram"' in str(caught.value) and 'did you mean "Warm"' in str(caught.value)
