@@ -18,8 +18,7 @@ from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
 from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
-from Middleware.llmapis.failover import any_machine_called
-from Middleware.services.fair_gate import FairGate
+from Middleware.services.fair_gate import FairGate, any_machine_called
 from Middleware.services.shared_state.turns import Ask
 
 _TASK_HEADER = "HTTP_" + TASK_HEADER.upper().replace("-", "_")
