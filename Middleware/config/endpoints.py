@@ -349,6 +349,8 @@ class EndpointConfig:
     @property
     def addresses(self) -> tuple[str, ...]:
         """`url` and `more_endpoints`, each once."""
+        if not self.more_endpoints:
+            return (self.url,)
         return tuple(dict.fromkeys((self.url, *self.more_endpoints)))
 
     @property
