@@ -352,6 +352,14 @@ class TestModelsOfAMachine:
         gate.release()
         assert not gate.busy
 
+    def test_a_spare_turn_that_was_not_to_be_had_leaves_nothing(self, cancellation):
+        """Else it would grow with every call that is left out."""
+        gate = FairGate(1, cancellation=cancellation)
+        gate.acquire(ask=Ask("desk", "a"))
+        assert not gate.take_spare(Ask("desk", "a"))
+        gate.release()
+        assert gate._asks == {}
+
     def test_what_it_asks_for_may_be_found_out_while_it_waits(self, cancellation):
         """Nobody looks when there is a slot; who waits keeps its place, and what is not known is served in
         order of arrival.
