@@ -59,12 +59,12 @@ def take_slots(
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
     meanwhile, ConfigError for a faulty Machines.json, and what `choose` raises."""
-    wait_s = launch_facts().concurrency_timeout_s
+    wait_s, readings = launch_facts().concurrency_timeout_s, readings_ahead()
     with ExitStack() as taken:
-        taken.enter_context(readings_ahead().call_at(places_of(endpoint, whole_process, choose)))
+        taken.callback(readings.end_call, readings.begin_call(places_of(endpoint, whole_process, choose)))
         for gate, ask in _gates(endpoint, whole_process, choose):
             if isinstance(gate, Stop):
-                taken.enter_context(readings_ahead().call_at([gate.url]))
+                taken.callback(readings.end_call, readings.begin_call([gate.url]))
             admitted = gate.acquire(
                 timeout=wait_s, request_id=request_id or "", ask=ask, behind=ask is not None and _is_task()
             )
