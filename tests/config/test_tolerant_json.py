@@ -93,6 +93,10 @@ HINTS = [
     ("nothing-to-say", b'{"a": 1 2}', "Expecting ',' delimiter$"),
     ("nothing-to-say-of-words", b'{"a": 1 b}', "Expecting ',' delimiter$"),
     ("python-true", b'{"a": True}', "in JSON, write true instead of True"),
+    ("python-false", b'{"a": False}', "in JSON, write false instead of False"),
+    ("true-in-capitals", b'{"a": TRUE}', "in JSON, write true instead of TRUE"),
+    ("null-in-capitals", b'{"a": Null}', "in JSON, write null instead of Null"),
+    ("javascript-undefined", b'{"a": undefined}', "in JSON, write null instead of undefined"),
     ("python-none", b'{"a": None}', "in JSON, write null instead of None"),
     ("empty", b" \n", "the file is empty"),
     (
