@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Protocol
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
@@ -31,6 +31,7 @@ from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import NO_LIMIT, FairGate, outgoing_gate
 from Middleware.services.readings_ahead import readings_ahead
+from Middleware.services.run_trace import TracedNode
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -52,10 +53,11 @@ def take_slots(
     *,
     whole_process: bool = True,
     choose: Choose | None = None,
+    trace: TracedNode | None = None,
 ) -> ExitStack:
     """Wait for a turn at the endpoint's machine, a slot of the endpoint, then (`whole_process`) for one of
     the process. To be closed. `choose`: of an endpoint with several addresses; it is asked when the machine's
-    turn has come.
+    turn has come. `trace`: the node that calls, None: nobody observes.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
     meanwhile, ConfigError for a faulty Machines.json, and what `choose` raises."""
@@ -65,13 +67,24 @@ def take_slots(
         for gate, ask in _gates(endpoint, whole_process, choose):
             if isinstance(gate, Stop):
                 taken.enter_context(readings_ahead().call_at([gate.url]))
-            admitted = gate.acquire(
-                timeout=wait_s, request_id=request_id or "", ask=ask, behind=ask is not None and _is_task()
-            )
+            with nullcontext() if trace is None else trace.waiting() as begin:
+                admitted = gate.acquire(
+                    timeout=wait_s,
+                    request_id=request_id or "",
+                    ask=ask,
+                    behind=ask is not None and _is_task(),
+                    learn=begin and partial(begin, _wait_words(endpoint, gate, ask)),
+                )
             if not admitted:
                 raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
             taken.callback(gate.release)
         return taken.pop_all()
+
+
+def _wait_words(endpoint: EndpointConfig, gate: FairGate | Stop, ask: Ask | None) -> str:
+    if ask is not None:
+        return f"a turn at the machine '{ask.machine}'"
+    return "a slot for an outgoing call" if gate is outgoing_gate() else f"a slot of {endpoint.name}"
 
 
 def take_spare_slots(
@@ -240,7 +253,7 @@ class _Chain:
         `prepared`. Raises as `take_slots`, and what building the payload raises."""
         endpoint, route = self.service.endpoint, self._route
         if route is None:
-            return take_slots(endpoint, self._call.request_id)
+            return take_slots(endpoint, self._call.request_id, trace=self._call.trace)
         own = self._own_arguments()
         payload = self._handler(stream, None).whole_payload(own)
         prompt = digest_payload(payload, own.system_prompt)
@@ -250,7 +263,7 @@ class _Chain:
             self._stop = route.next_stop(prompt)
             return self._stop
 
-        return take_slots(endpoint, self._call.request_id, choose=choose)
+        return take_slots(endpoint, self._call.request_id, choose=choose, trace=self._call.trace)
 
     def _own_arguments(self) -> CallArguments:
         return self._call.of_endpoint(self.service, is_backup=self.on_backup, backup_of=self.failed_endpoint)

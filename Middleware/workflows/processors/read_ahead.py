@@ -171,7 +171,7 @@ class ReadAhead:
         """A node is about to make its call: it waits for what is being read for it."""
         begun = self._begun.pop(index, None)
         if begun is not None:
-            begun.reading.ended.wait()
+            _wait_for(begun.reading, context.trace)
             record.calls[:0] = begun.record.calls
         elif self._when.get(index) == "end":
             self._at_end.append(context)
@@ -251,6 +251,15 @@ def _asked(
     except FAULTS as error:
         logger.debug("%s: nothing is read ahead: %s", context.run.place(context.node_number - 1), error)
         return None
+
+
+def _wait_for(reading: Reading, trace: TracedNode | None) -> None:
+    if trace is None or reading.ended.is_set():
+        reading.ended.wait()
+        return
+    with trace.waiting() as begin:
+        begin("its prompt to be read")
+        reading.ended.wait()
 
 
 def _reading_id(context: NodeContext) -> str:
