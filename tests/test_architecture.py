@@ -83,6 +83,7 @@ INNER_IMPORTS = {  # file that imports a module of the house inside a function -
     "workflows/tools/mcp_doors.py": "the module needs the optional package `mcp`",
     "api/workflow_gateway.py": "the engine is loaded by the first question: model lists must not wait for it",
     "api/serving/startup.py": "the same, at a start",
+    "api/serving/waitress_server.py": "the same: sessions with tool servers need asyncio",
     "api/console/console_door.py": "the views are loaded by the first look: a start must not wait for them",
     "api/api_server.py": "a front end that cannot be loaded is told in one sentence",
 }

@@ -19,8 +19,7 @@ from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, re
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
 from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
 from Middleware.common.types import JsonObject
-from Middleware.llmapis.failover import any_machine_called
-from Middleware.services.fair_gate import FairGate
+from Middleware.services.fair_gate import FairGate, any_machine_called
 from Middleware.services.run_trace import RunTrace
 from Middleware.services.shared_state.turns import Ask
 

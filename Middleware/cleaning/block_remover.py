@@ -79,7 +79,7 @@ class MarkdownCode:
         self._in_run = piece[-1] == "`"
         if not self._head_is_over:
             piece = self._behind_head(piece)
-        if piece and self._mark:
+        if self._mark:
             self._look_behind_mark(piece)
 
     def _behind_head(self, piece: str) -> str:
@@ -167,7 +167,7 @@ class BlockRemover:
         return "".join(released)
 
     def finish(self) -> str:
-        tail, self._tail, self.done = self._tail, "", True
+        tail = self._tail
         if not self._inside:
             return tail
         thought = "".join(self._kept)

@@ -85,11 +85,8 @@ class ResponseCleaner:
 
         Always `""` unless `reasoningOutput` is `field` or `inline`.
         """
-        fresh = self._findings.fresh
-        if not fresh:
-            return ""
-        taken = "".join(fresh)
-        fresh.clear()
+        taken = "".join(self._findings.fresh)
+        self._findings.fresh.clear()
         return taken
 
     def feed_in_order(self, text: str) -> Iterator[tuple[str, str]]:

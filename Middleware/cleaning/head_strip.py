@@ -117,8 +117,7 @@ class HeadStrip:
 
     def finish(self) -> str:
         """The text has ended: what is a whole prefix now is one."""
-        head, self._head = self._head, ""
         for prefix in self._prefixes:
-            if head.startswith(prefix):
-                return head[len(prefix) :].lstrip()
-        return head
+            if self._head.startswith(prefix):
+                return self._head[len(prefix) :].lstrip()
+        return self._head

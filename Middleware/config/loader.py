@@ -275,7 +275,7 @@ class ConfigTree:
             version.parsed = True
             self._check(relative, version.document, raw)
         except ConfigError as error:
-            version.error = error
+            version.error = error.fresh_copy()  # what it was raised through would keep a request alive
 
     def _check(self, relative: str, document: Any, raw: bytes) -> None:
         """Raise one ConfigError that holds every error of the file's own, with their places."""
@@ -375,10 +375,7 @@ class ConfigTree:
         return is_new
 
     def is_folder(self, relative: str) -> bool:
-        try:
-            return os.path.isdir(self._prefix + relative)
-        except ValueError:
-            return False
+        return os.path.isdir(self._prefix + relative)
 
 
 class ConfigSnapshot:

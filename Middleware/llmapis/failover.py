@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Protocol
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
@@ -29,7 +29,7 @@ from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.fair_gate import NO_LIMIT, FairGate, outgoing_gate
+from Middleware.services.fair_gate import NO_LIMIT, FairGate, gate_of_machine, outgoing_gate
 from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.run_trace import TracedNode
 from Middleware.services.shared_state.turns import Ask
@@ -143,22 +143,10 @@ def machine_gate(endpoint: EndpointConfig) -> FairGate | None:
     """The gate of the endpoint's machine, with the limit that is set now; None: it names no machine."""
     if not endpoint.machine:
         return None
-    gate = _machine(endpoint.machine)
     request = current_request()
     snapshot = request.snapshot if request is not None else None
-    gate.limit = machine_limit(snapshot or default_snapshot(), endpoint.machine) or NO_LIMIT
-    return gate
-
-
-def any_machine_called() -> bool:
-    """Whether this process has put a call to an endpoint that names a machine."""
-    return _machine.cache_info().currsize > 0
-
-
-@cache
-def _machine(name: str) -> FairGate:
-    """One for good, whatever its limit is: its models must not meet in two gates."""
-    return FairGate(NO_LIMIT, name=f"machine {name}", one_model=True)
+    limit = machine_limit(snapshot or default_snapshot(), endpoint.machine) or NO_LIMIT
+    return gate_of_machine(endpoint.machine, limit)
 
 
 def endpoint_gate(endpoint: EndpointConfig) -> FairGate | None:

@@ -211,8 +211,6 @@ class LlmApiService:
         )
         if samplers.append:
             gen = deep_merge(gen, samplers.append)
-        if not self._wished:
-            return gen
         return deep_merge(gen, translate(self._wished, self.endpoint.api_type, of="clientParameters"))
 
     def _settings(self, stream: bool) -> HandlerSettings:

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import launch_facts
@@ -349,3 +349,20 @@ def outgoing_gate() -> FairGate | None:
     if facts.concurrency_level != "endpoint" or facts.concurrency <= 0:
         return None
     return _outgoing(facts.concurrency, facts.instance_id)
+
+
+def gate_of_machine(name: str, limit: int) -> FairGate:
+    """One for good, with the limit that is set now: its models must not meet in two gates."""
+    gate = _machine(name)
+    gate.limit = limit
+    return gate
+
+
+def any_machine_called() -> bool:
+    """Whether this process has put a call to an endpoint that names a machine."""
+    return _machine.cache_info().currsize > 0
+
+
+@cache
+def _machine(name: str) -> FairGate:
+    return FairGate(NO_LIMIT, name=f"machine {name}", one_model=True)

@@ -14,8 +14,8 @@ from Middleware.api.serving.waitress_server import demo_hints
 from Middleware.common import instance_global_variables
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
+from Middleware.services.data_folders import discussions_root, lock_folder
 from Middleware.utilities import install_layout
-from Middleware.workflows.processors.run import discussions_root, lock_folder
 from tests.api.commands.test_init import ship
 
 

@@ -25,6 +25,8 @@ SITUATIONS = [  # id, options of the rule, text, what comes out, completed thoug
     ("many blocks", {"once": False}, "a[b]]c[d]]e", "ace", ["b", "d"]),
     ("begins inside", {"opening": None}, "a]]b]]", "b]]", ["a"]),
     ("too late", {"last_start": 1}, "aa[b]]", "aa[b]]", []),
+    ("too late behind half a tag", {"opening": "<<", "last_start": 4}, "abc<a<<b]]", "abc<a<<b]]", []),
+    ("in time behind half a tag", {"opening": "<<", "last_start": 5}, "abc<a<<b]]", "abc<a", ["b"]),
     ("just in time", {"last_start": 2}, "aa[b]]", "aa", ["b"]),
     ("unclosed is dropped", {}, "a[b]", "a", []),
     ("unclosed is kept", {"keep": True}, "a[b]", "a[b]", []),

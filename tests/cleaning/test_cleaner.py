@@ -214,6 +214,12 @@ class TestThoughts:
         assert [(kind, part) for kind, part in events if part] == [("=", "a"), ("?", "b"), ("=", "c")]
 
 
+@pytest.mark.parametrize(("text", "pairs"), [("", []), ("a", [("", "a")]), ("a>", [("", "a>")])])
+def test_in_order_nothing_comes_of_nothing(text, pairs):
+    """Not even behind a sign at which the text is cut."""
+    assert list(ResponseCleaner(THINK, {}).feed_in_order(text)) == pairs
+
+
 def test_the_face_hands_on_inline_xml():
     assert strip_inline_xml_tags("a<b/>c") == "a c"
 

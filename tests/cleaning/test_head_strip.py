@@ -8,6 +8,7 @@ from Middleware.cleaning.head_strip import HeadStrip, LeadingSpace
 
 SITUATIONS = [  # id, prefixes, chunks, released after each chunk and at the end
     ("no prefix", ["A:"], ["B", "C"], ["B", "C", ""]),
+    ("no prefix, and its space stays", ["A:"], [" B", " C"], [" B", " C", ""]),
     ("cut prefix and its space", ["A:"], ["A", ": ", " x"], ["", "", "x", ""]),
     ("refuted late", ["A:"], ["A", "B"], ["", "AB", ""]),
     ("ends undecided", ["A:"], ["A"], ["", "A"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.stage import (
@@ -13,6 +14,8 @@ from Middleware.cleaning.stage import (
     REASONING_OUTPUTS,
     RULES,
     TEXT,
+    TEXT_OR_TEXTS,
+    TEXTS,
     CleaningKey,
     Findings,
     Inputs,
@@ -104,6 +107,40 @@ def test_a_key_is_made_of_another():
     key = COUNT("How far to look.", default=100)
     assert (key.shape, key.default, key.description) == (COUNT.shape, 100, "How far to look.")
     assert COUNT.description == "" and COUNT.default is None
+
+
+@pytest.mark.parametrize(
+    ("key", "fitting", "others"),
+    [
+        (FLAG, [True, False], ["true", 1, None]),
+        (TEXT, ["", "x"], [5, ["x"]]),
+        (TEXTS, [[], ["x"]], ["x", [5], {}]),
+        (TEXT_OR_TEXTS, ["x", [], ["x"]], [5, [5], {}]),
+        (COUNT, [0, 7], [-1, 1.5, "7"]),
+        (one_of("a", "b"), ["a", "b"], ["c", "", None]),
+    ],
+    ids=["flag", "text", "texts", "text-or-texts", "count", "word"],
+)
+def test_the_kinds_of_keys(key, fitting, others):
+    """Which values fit, and what holds without the key."""
+    fits = Draft202012Validator(key.shape).is_valid
+    assert (list(map(fits, fitting)), list(map(fits, others))) == (
+        [True] * len(fitting),
+        [False] * len(others),
+    )
+    assert key.default is None or fits(key.default)
+
+
+def test_the_defaults_of_the_kinds():
+    """A list is empty and a flag off; of the others nothing is said."""
+    assert [key.default for key in (FLAG, TEXTS, TEXT_OR_TEXTS, TEXT, COUNT, one_of("a"))] == [
+        False,
+        [],
+        [],
+        None,
+        None,
+        None,
+    ]
 
 
 def test_a_flag_is_a_switch():

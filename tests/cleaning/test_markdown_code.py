@@ -27,6 +27,8 @@ CLOSED = {
     "nothing": "",
     "plain": "a",
     "a span that is over": "`a` b",
+    "a span of three backticks": "```a```",
+    "two tildes": "~~ a",
     "on the next line": "a `b\nc",
     "a fence that is over": "```\na\n```\nb",
     "a fence that a longer line closed": "```\na\n`````\nb",

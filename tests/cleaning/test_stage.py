@@ -85,6 +85,15 @@ class TestRule:
         assert newcomer.keys["node"]["beLoud"].description == "Makes the answer loud."
         assert newcomer.keys["node"]["howLoud"].description == "In words."
 
+    def test_without_one_nothing_is_said(self, monkeypatch):
+        monkeypatch.setattr(stage, "RULES", dict(RULES))
+
+        @rule(order=999, node={"beLoud": FLAG})
+        def newcomer(inputs):
+            return None
+
+        assert newcomer.keys["node"]["beLoud"].description == ""
+
     def test_two_rules_that_state_a_key_differently_refuse_to_load(self, monkeypatch):
         """Which would be a question of who is asked first."""
         monkeypatch.setattr(stage, "RULES", dict(RULES))

@@ -37,6 +37,8 @@ PAIRED = [  # text, what comes out, for all names
     ("<a><b>e</b>", ["<a>", GAP]),
     ("<a <b>e</b>", ["<a ", GAP]),
     ("<a><c><b>e</b>f</c><b>", ["<a>", GAP, "<b>"]),
+    ("<a><b>1</b>2<b>3</b>", ["<a>", GAP, "2", GAP]),
+    ("<a><b>1</b><b>2</b>", ["<a>", GAP, GAP]),
     ("<a>e</</a>", [GAP]),
     ("<a>e</</a", ["<a>e</</a"]),
     ("<a b", ["<a b"]),
@@ -152,3 +154,9 @@ def test_names():
     assert "x" in ElementNames("*") and "x" in ElementNames(["a", "*"])
     assert "note" in ElementNames("note") and "no" not in ElementNames("note")
     assert ElementNames("note").may_become("no") and not ElementNames("note").may_become("nb")
+
+
+def test_what_is_no_name_of_the_list_leaves_at_once():
+    """Also when its `<` came alone."""
+    machine = PairedElements(ElementNames(["b"]))
+    assert [machine.feed("a<"), machine.feed("c"), machine.finish()] == [["a"], ["<c"], []]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 import pytest
@@ -35,6 +36,33 @@ class TestDrafted:
         """The other files are those of the tree."""
         saved = tree.snapshot()
         assert draft_snapshot(saved, OLD, b"[]").read(OTHER) is saved.read(OTHER)
+
+    def test_other_folders_are_those_of_the_disk(self, tree):
+        """A draft brings nothing into them, whatever their names have in common."""
+        draft = draft_snapshot(tree.snapshot(), NEW, b"[]")
+        assert [draft.folders(each) for each in ("Endpoints", "Workflows/_sh", "Workflows/mira")] == [
+            [],
+            [],
+            [],
+        ]
+        assert draft.files("Workflows/mira") == ["Old", "Other"]
+        assert draft.folders("") == ["Workflows"]
+
+    def test_a_name_in_another_case_is_logged_once_for_both(self, tree, caplog):
+        """By the draft, and not again by the tree."""
+        for view in (draft_snapshot(tree.snapshot(), OLD, b"[]"), tree.snapshot()):
+            assert view.find(OTHER.lower()) == OTHER
+        assert len(caplog.records) == 1
+
+    def test_what_a_draft_began_with_is_kept_for_it(self, tree):
+        """Though nobody else needs that version of another file any more."""
+        tree.snapshot().read(OTHER)
+        draft = draft_snapshot(tree.snapshot(), OLD, b'[{"title": "draft"}]')
+        for number in range(2):
+            (tree.root / OTHER).write_text(json.dumps([{"title": f"later {number}"}]))
+            gc.collect()
+            tree.snapshot().read(OTHER)
+        assert draft.read(OTHER) == [{"title": "saved"}]
 
     def test_a_fault_of_the_draft_is_told(self, tree):
         """No older version takes its place, and the tree is not told of it."""

@@ -35,6 +35,7 @@ OTHER_KEYS = (
     *(f"{flag}ToStartOf{place}" for flag in ("addText", "textToAdd") for place in PLACES),
     "ensureTextAddedToAssistantWhenChatCompletion",
 )
+MARKED = [{"promptCacheMark": mark} for mark in ("cache_control", "prompt_cache_breakpoint", None)]
 ANA = UserSettings("ana")
 LAN = UserSettings("ana", endpoint_configs_sub_directory="lan")
 
@@ -135,6 +136,101 @@ class TestEndpoint:
         found = EndpointConfig("E", {"maxContextTokenSize": size}, "t", {})
         assert found.max_context_token_size == expected
 
+    @pytest.mark.parametrize(
+        ("flag", "text", "expected"),
+        [
+            (True, "Be brief.", "Be brief."),
+            (False, "Be brief.", ""),
+            (None, "Be brief.", ""),
+            ("true", "Be brief.", ""),
+            (True, None, ""),
+            (True, 5, ""),
+        ],
+    )
+    @pytest.mark.parametrize("place", PLACES)
+    def test_a_text_is_added_where_its_flag_is_true(self, place, flag, text, expected):
+        """To that place alone."""
+        raw = {f"addTextToStartOf{place}": flag, f"textToAddToStartOf{place}": text}
+        found = EndpointConfig("E", raw, "t", {}).injected_texts
+        assert found == InjectedTexts(**{place.lower(): expected})
+
+    @pytest.mark.parametrize(("flag", "expected"), [(True, True), (False, False), ("yes", False)])
+    def test_a_turn_of_its_own_for_the_text(self, flag, expected):
+        raw = {"ensureTextAddedToAssistantWhenChatCompletion": flag}
+        assert EndpointConfig("E", raw, "t", {}).injected_texts.own_assistant_turn is expected
+
+    @pytest.mark.parametrize(
+        ("written", "expected"), [(True, True), (False, False), ("no", True), (0, True), (None, True)]
+    )
+    def test_a_flag_counts_as_true_or_false_alone(self, written, expected):
+        """What else stands there is the default, here true."""
+        found = EndpointConfig("E", {"backendSupportsToolTurns": written}, "t", {})
+        assert found.backend_supports_tool_turns is expected
+
+    def test_a_name_has_no_white_space_around_it(self):
+        raw = {"machine": " big ", "backupEndpointName": "other\n"}
+        found = EndpointConfig("E", raw, "t", {})
+        assert (found.machine, found.backup_endpoint_name) == ("big", "other")
+
+    def test_a_name_that_is_no_text_is_none(self):
+        """The check has said so."""
+        assert EndpointConfig("E", {"machine": 5}, "t", {}).machine == ""
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            (["http://b:1/", " http://c:1// "], ("http://b:1", "http://c:1")),
+            (["http://b:1", "", 5, None, "/"], ("http://b:1",)),
+            ("http://b:1", ()),
+            (None, ()),
+        ],
+    )
+    def test_more_addresses(self, more, expected):
+        """As the first one: no slashes at the end. What is no address is left out."""
+        found = EndpointConfig("E", {"endpoint": "http://a:1/", "moreEndpoints": more}, "t", {})
+        assert found.more_endpoints == expected
+        assert found.addresses == ("http://a:1", *expected)
+
+    def test_an_address_that_is_written_twice_counts_once(self):
+        raw = {"endpoint": "http://a:1", "moreEndpoints": ["http://b:1", "http://a:1/", "http://b:1"]}
+        assert EndpointConfig("E", raw, "t", {}).addresses == ("http://a:1", "http://b:1")
+
+    @pytest.mark.parametrize(("left_out", "expected"), [(False, "http://h:1 m"), (True, "http://h:1 ")])
+    def test_what_a_machine_must_have_loaded(self, left_out, expected):
+        """The address and the model; the address alone where no model is named to it."""
+        raw = endpoint(modelNameToSendToAPI="m", dontIncludeModel=left_out)
+        assert EndpointConfig("E", raw, "t", {}).model_on_machine == expected
+
+    def test_the_mark_of_a_held_prompt_is_the_api_types(self):
+        marks = [EndpointConfig("E", {}, "t", api_type).cache_mark for api_type in MARKED]
+        assert marks == ["cache_control", "prompt_cache_breakpoint", ""]
+
+    @pytest.mark.parametrize(
+        ("asked", "name", "expected"), [(True, "key", "key"), (False, "key", ""), (True, None, "")]
+    )
+    def test_the_key_of_a_chat(self, asked, name, expected):
+        """Sent where the endpoint asks for it and the API type knows a name for it."""
+        api_type = {"promptCacheKeyPropertyName": name}
+        assert EndpointConfig("E", {"promptCacheKey": asked}, "t", api_type).cache_key_name == expected
+
+    @pytest.mark.parametrize(
+        ("raw", "expected"),
+        [
+            ({"apiKey": " k ", "apiKeyEnv": "UNSET_E"}, "k"),
+            ({"apiKey": "k"}, "k"),
+            ({"apiKeyEnv": ""}, ""),
+            ({}, ""),
+        ],
+    )
+    def test_a_written_key_comes_before_the_environment(self, raw, expected, monkeypatch):
+        """Which is not asked then."""
+        monkeypatch.delenv("UNSET_E", raising=False)
+        assert EndpointConfig("E", raw, "t", {}).api_key == expected
+
+    def test_a_key_of_the_environment_has_no_white_space_around_it(self, monkeypatch):
+        monkeypatch.setenv("KEY_E", " k\n")
+        assert EndpointConfig("E", {"apiKeyEnv": "KEY_E"}, "t", {}).api_key == "k"
+
     def test_the_root_is_not_tried_when_there_is_a_sub_folder(self, tree):
         with pytest.raises(ConfigMissing, match="Endpoints/lan/main"):
             load_endpoint(tree.snapshot(), LAN, "main")
@@ -160,6 +256,36 @@ class TestEndpoint:
         with pytest.raises(ConfigMissing) as caught:
             load_endpoint(tree.snapshot(), LAN, "smal-model")
         assert 'no endpoint "smal-model" in Endpoints/lan (did you mean "small-model"?)' in str(caught.value)
+
+    def test_an_api_type_without_keys(self):
+        """Says nothing, and is no text of its own."""
+        found = EndpointConfig("E", {}, "t", {})
+        assert (found.type, found.preset_type) == ("", "")
+
+    def test_names_in_another_case_are_told_where_they_are_written(self, tree):
+        tree.put("Presets/T/Cold.json", {})
+        tree.put(
+            "Endpoints/main.json", endpoint(apiTypeConfigFileName="open-ai-api", appendPresetName="cold")
+        )
+        snapshot = tree.snapshot()
+        snapshot.spelling.notes = []
+        load_samplers(snapshot, ANA, load_endpoint(snapshot, ANA, "main"), None)
+        assert {(note.file, note.pointer) for note in snapshot.spelling.notes} == {
+            ("Endpoints/main.json", "/apiTypeConfigFileName"),
+            ("Endpoints/main.json", "/appendPresetName"),
+        }
+
+    def test_a_header_that_is_not_set_is_named(self, tree, monkeypatch):
+        monkeypatch.delenv("UNSET_E", raising=False)
+        tree.put("Endpoints/main.json", endpoint(extraHeaders={"X": "${ENV:UNSET_E}"}))
+        with pytest.raises(ConfigError, match=r"^Endpoints/main.json: extraHeaders.X: environment variable"):
+            _ = load_endpoint(tree.snapshot(), ANA, "main").extra_headers
+
+    def test_an_endpoint_without_an_api_type(self, tree):
+        """A file that the check has refused."""
+        tree.put("Endpoints/main.json", endpoint(apiTypeConfigFileName=""))
+        with pytest.raises(ConfigError, match="apiTypeConfigFileName"):
+            load_endpoint(tree.snapshot(), ANA, "main")
 
     def test_a_missing_api_type_is_told_at_the_endpoint(self, tree):
         tree.put("Endpoints/main.json", endpoint(apiTypeConfigFileName="Open-API"))
@@ -254,11 +380,13 @@ class TestSamplers:
         assert self.load(tree, ANA, "main", "cold").block == {"n": 1}
 
     def test_without_a_name_the_endpoints_own_count(self, tree):
-        assert self.load(tree, LAN, "small-model", None).block == {"temperature": 0.5}
+        own = self.load(tree, LAN, "small-model", None)
+        assert (own.block, own.canonical) == ({"temperature": 0.5}, True)
         assert self.load(tree, ANA, "main", "").block == {}
 
     def test_a_nested_preset_name_is_no_endpoint(self, tree):
         tree.put("Presets/T/a/cold.json", {"n": 1})
+        tree.put("Endpoints/a/cold.json", endpoint(presetSamplers={"temperature": 0.5}))
         assert self.load(tree, ANA, "main", "a/cold").block == {"n": 1}
 
     def test_a_preset_in_another_case_is_found(self, tree):
@@ -276,7 +404,7 @@ class TestSamplers:
         with pytest.raises(FileNotFoundError) as caught:
             self.load(tree, ANA, "main", "Wram")
         assert "Presets/T/ana/Wram.json, Presets/T/Wram.json" in str(caught.value)
-        assert 'did you mean "Warm"' in str(caught.value)
+        assert 'no preset "Wram"' in str(caught.value) and 'did you mean "Warm"' in str(caught.value)
 
 
 class TestOthers:

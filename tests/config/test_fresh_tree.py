@@ -54,12 +54,22 @@ def test_names_in_another_case_are_noted_not_logged(tree, caplog):
 
 def test_marks_change_with_the_files(tree):
     """Content, name and absence; what changed just now may change again unseen."""
-    path = put(tree, "[]")
+    put(tree, "[]")
     before = tree.marks([FILE])
     assert tree.marks([FILE]) == before
     put(tree, "[1]")
     assert tree.marks([FILE]) != before
     assert tree.marks(["Workflows/none.json"]) == (("Workflows/none.json", None),)
     assert not tree.is_settled(tree.marks([FILE]))
-    later = FreshTree(tree.root, clock=lambda: os.stat(path).st_ctime_ns + 2_000_000_000)
-    assert later.is_settled(later.marks([FILE]))
+
+
+@pytest.mark.parametrize(("age_ns", "settled"), [(1_000_000_000, False), (1_000_000_001, True)])
+@pytest.mark.parametrize("moved", [-(10**10), 0, 10**10], ids=["set-back", "as-written", "set-ahead"])
+def test_files_are_settled_when_more_than_a_second_old(tree, age_ns, settled, moved):
+    """The later of the two times of the youngest of them counts; one that is not there counts for nothing."""
+    path = put(tree, "[]")
+    os.utime(path, ns=(written := os.stat(path).st_mtime_ns + moved, written))
+    newest = max(written, os.stat(path).st_ctime_ns)
+    later = FreshTree(tree.root, clock=lambda: newest + age_ns)
+    assert later.is_settled(later.marks([FILE, "Workflows/none.json"])) is settled
+    assert later.is_settled(later.marks(["Workflows/none.json"]))

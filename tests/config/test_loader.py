@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -14,7 +15,7 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config import endpoints, loader
-from Middleware.config.loader import ConfigTree, default_snapshot, tree_of
+from Middleware.config.loader import ConfigTree, default_snapshot, outdated_files, tree_of
 from Middleware.config.validation import ERROR, WARNING, Finding
 from tests.patience import PATIENCE_S
 
@@ -35,8 +36,9 @@ class TestReading:
         assert configs.snapshot().read(FILE) is first
 
     def test_a_missing_file_is_named(self, configs):
-        with pytest.raises(ConfigMissing, match=r"PromptTemplates/none\.json"):
-            configs.snapshot().read("PromptTemplates/none.json")
+        for ask in (configs.snapshot().read, configs.snapshot().inspect):
+            with pytest.raises(ConfigMissing, match=r"^PromptTemplates/none\.json: no such file$"):
+                ask("PromptTemplates/none.json")
 
     def test_a_missing_file_is_no_memory(self, configs):
         """Names that come from outside leave nothing behind."""
@@ -90,12 +92,40 @@ class TestReading:
         assert not snapshot.exists("Users/a\0")
         assert snapshot.files("Users/a\0") == []
 
+    def test_what_a_request_has_looked_at(self, configs):
+        """The files that were there, in order; looking for one counts."""
+        for name in "cab":
+            configs.put(f"PromptTemplates/{name}.json", template(name))
+        snapshot = configs.snapshot()
+        snapshot.read("PromptTemplates/b.json")
+        assert snapshot.exists("PromptTemplates/a.json") and not snapshot.exists("PromptTemplates/none.json")
+        assert snapshot.looked_at() == ["PromptTemplates/a.json", "PromptTemplates/b.json"]
+
     def test_derived_values_are_made_once_a_version(self, configs):
+        """And once a key."""
         configs.put(FILE, template("a"))
         made = []
-        for _ in range(3):
-            configs.snapshot().derive(FILE, "upper", lambda d: made.append(d) or "A")
-        assert len(made) == 1
+
+        def build(document):
+            made.append(document)
+            return len(made)
+
+        assert [configs.snapshot().derive(FILE, "one", build) for _ in range(3)] == [1, 1, 1]
+        assert configs.snapshot().derive(FILE, "two", build) == 2
+        assert made == [template("a")] * 2
+
+    def test_nodes_are_looked_at_in_workflows_alone(self, configs):
+        """And not where the file as a whole is no workflow."""
+        seen = []
+        tree = ConfigTree(configs.root, lambda file, document: seen.append(file) or [])
+        configs.put("Endpoints/x.json", {"endpoint": "http://h", "apiTypeConfigFileName": "A"})
+        configs.put("Workflows/a/Main.json", [{"type": "Standard"}])
+        configs.put("Workflows/a/Odd.json", '"text"')
+        for file in ("Endpoints/x.json", "Workflows/a/Main.json"):
+            tree.snapshot().read(file)
+        with pytest.raises(ConfigError):
+            tree.snapshot().read("Workflows/a/Odd.json")
+        assert seen == ["Workflows/a/Main.json"]
 
     def test_readers_in_many_threads_share_one_value(self, configs):
         configs.put(FILE, template("a"))
@@ -125,6 +155,45 @@ class TestHotReload:
         configs.put(FILE, template("b"))
         os.utime(configs.root / FILE, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         assert configs.snapshot().read(FILE) == template("b")
+
+    def test_a_faulty_edit_keeps_no_request_alive(self, configs):
+        """Nor with it the versions that only that one might see."""
+        configs.put(FILE, template("good"))
+        configs.snapshot().read(FILE)
+        configs.put(FILE, "[")
+        request = configs.snapshot()
+        seen = weakref.ref(request)
+        request.read(FILE)
+        del request
+        gc.collect()
+        assert seen() is None
+
+    @pytest.mark.parametrize(("age_ns", "reads"), [(100_000_000, 2), (100_000_001, 1)])
+    @pytest.mark.parametrize("moved", [-(10**10), 0, 10**10], ids=["set-back", "as-written", "set-ahead"])
+    def test_a_file_is_read_again_as_long_as_it_may_change_unseen(self, configs, age_ns, reads, moved):
+        """For a tenth of a second after the later of its two times."""
+        configs.put(FILE, template("a"))
+        path, read = configs.root / FILE, []
+        written = os.stat(path).st_mtime_ns + moved
+        os.utime(path, ns=(written, written))
+        newest = max(written, os.stat(path).st_ctime_ns)
+        tree = ConfigTree(configs.root, clock=lambda: newest + age_ns)
+        bytes_of = tree.bytes_of
+        tree.bytes_of = lambda relative: read.append(relative) or bytes_of(relative)
+        for _ in range(2):
+            assert tree.snapshot().read(FILE) == template("a")
+        assert len(read) == reads
+
+    def test_a_running_request_keeps_what_it_began_with_over_many_edits(self, configs):
+        """However many other requests have read the newer ones."""
+        configs.put(FILE, template("old"))
+        configs.snapshot().read(FILE)
+        running = configs.snapshot()
+        for text in ("newer", "newest"):
+            configs.put(FILE, template(text))
+            gc.collect()
+            assert configs.snapshot().read(FILE) == template(text)
+        assert running.read(FILE) == template("old")
 
     def test_a_running_request_keeps_what_it_began_with(self, configs):
         """Also for a file that it has not read yet."""
@@ -227,6 +296,14 @@ class TestLastGoodVersion:
         snapshot = configs.snapshot()
         snapshot.read(FILE)
         assert snapshot.where(FILE, "/promptTemplateEndToken") == f"{FILE}: promptTemplateEndToken"
+
+    def test_a_place_in_a_file_has_line_and_column(self, configs):
+        """Whether or not the request has read the file."""
+        configs.put(FILE, '{\n\n"promptTemplateEndToken": "e"}')
+        unread, read = configs.snapshot(), configs.snapshot()
+        read.read(FILE)
+        told = {each.where(FILE, "/promptTemplateEndToken") for each in (unread, read)}
+        assert told == {f"{FILE}:3:27: promptTemplateEndToken"}
 
     def test_an_edit_is_warned_of_as_a_start_warns(self, configs, caplog):
         """Once, with the line; the first read is not an edit."""
@@ -362,13 +439,15 @@ class TestVanished:
         tree.snapshot().read(FILE)
         return tree
 
-    def test_it_is_looked_for_again(self, configs, tree):
+    def test_it_is_looked_for_again(self, configs, tree, caplog):
         """Found, it is an edit like any other: this request keeps the old one, the next sees the new."""
+        caplog.set_level(logging.INFO)
         os.rename(configs.root / FILE, configs.root / "backup~")
         tree.pauses = [lambda: None, lambda: configs.put(FILE, template("new"))]
         assert tree.snapshot().read(FILE) == template("old")
         assert tree.snapshot().read(FILE) == template("new")
-        assert tree.pauses == []
+        assert tree.paused == pytest.approx(0.02)
+        assert [r.getMessage() for r in caplog.records] == [f"{FILE} was edited and has been reloaded"]
 
     def test_a_file_that_stays_away_is_missing_after_a_moment(self, configs, tree):
         """At most 200 ms, and once: later requests do not wait."""
@@ -379,6 +458,15 @@ class TestVanished:
         with pytest.raises(ConfigMissing):
             tree.snapshot().read(FILE)
         assert 0 < waited <= 0.2 and tree.paused == waited
+
+    def test_it_is_waited_for_from_when_it_vanished(self, configs, tree):
+        """A look each 10 ms, for 200 ms."""
+        os.unlink(configs.root / FILE)
+        vanished = os.stat((configs.root / FILE).parent).st_mtime_ns
+        for since_ns, looks in ((0, 20), (95_000_000, 10), (195_000_000, 0), (200_000_000, 0)):
+            tree._clock, tree.paused = (lambda since_ns=since_ns: vanished + since_ns), 0
+            tree._looked_for_again(FILE, vanished)
+            assert tree.paused == pytest.approx(looks / 100)
 
     def test_nobody_waits_for_what_was_never_there(self, tree):
         with pytest.raises(ConfigMissing):
@@ -405,9 +493,35 @@ class TestVanished:
 class TestCase:
     def test_the_only_other_spelling_is_used_with_one_warning(self, configs, caplog):
         configs.put("ApiTypes/Open-AI-API.json", {"type": "x"})
+        told = (
+            "apitypes/open-ai-api.json does not exist; ApiTypes/Open-AI-API.json is used instead, "
+            "although its upper and lower case differ"
+        )
         for _ in range(2):
             assert configs.snapshot().find("apitypes/open-ai-api.json") == "ApiTypes/Open-AI-API.json"
-        assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 1
+            assert [r.getMessage() for r in caplog.records] == [told]
+
+    def test_it_is_named_where_it_is_written(self, configs, caplog):
+        """Within, and not behind it."""
+        configs.put("ApiTypes/Api.json", {"type": "x"})
+        snapshot = configs.snapshot()
+        snapshot.spelling.notes = []
+        with snapshot.spelling.named_at("Endpoints/e.json", "/outer"):
+            with snapshot.spelling.named_at("Endpoints/e.json", "/inner"):
+                snapshot.find("ApiTypes/api.json")
+            snapshot.find("ApiTypes/aPi.json")
+        snapshot.find("ApiTypes/apI.json")
+        places = [(note.file, note.pointer) for note in snapshot.spelling.notes]
+        assert places == [
+            ("Endpoints/e.json", "/inner"),
+            ("Endpoints/e.json", "/outer"),
+            ("ApiTypes/Api.json", ""),
+        ]
+
+    def test_every_part_of_a_path_may_differ(self, configs):
+        configs.put("Workflows/Ana/Deep/Main.json", [])
+        assert configs.snapshot().find("workflows/ana/deep/main.json") == "Workflows/Ana/Deep/Main.json"
+        assert configs.snapshot().find("workflows/ana/other/main.json") is None
 
     def test_two_other_spellings_are_an_error(self, configs):
         configs.put("ApiTypes/ABC.json", {"type": "x"})
@@ -415,10 +529,11 @@ class TestCase:
         with pytest.raises(ConfigError, match="two spellings"):
             configs.snapshot().find("ApiTypes/abc.json")
 
-    def test_the_exact_spelling_comes_first(self, configs):
+    def test_the_exact_spelling_comes_first(self, configs, caplog):
         configs.put("ApiTypes/ABC.json", {"type": "x"})
         configs.put("ApiTypes/abc.json", {"type": "x"})
         assert configs.snapshot().find("ApiTypes/abc.json") == "ApiTypes/abc.json"
+        assert caplog.text == ""
 
     def test_an_exact_second_place_beats_a_forgiven_first(self, configs):
         """What works without forgiveness goes on as it did."""
@@ -447,6 +562,27 @@ class TestCase:
         configs.put("Users/b.json", {"port": 5000})
         assert configs.snapshot().files("Users") == ["a", "b"]
 
+    @pytest.mark.parametrize(("age_ns", "kept"), [(100_000_000, False), (100_000_001, True)])
+    def test_a_listing_is_kept_when_its_folder_cannot_change_unseen(self, configs, age_ns, kept):
+        """For a tenth of a second after a change it may."""
+        configs.put("Users/a.json", {"port": 5000})
+        changed = os.stat(configs.root / "Users").st_mtime_ns
+        tree = ConfigTree(configs.root, clock=lambda: changed + age_ns)
+        assert (tree.listing("Users") is tree.listing("Users")) is kept
+
+    @pytest.mark.parametrize("to", [".", "..", "../..", "../../.."])
+    def test_a_link_to_a_folder_above_is_not_followed(self, configs, to):
+        """Who walks in would walk for ever."""
+        configs.put("Workflows/ana/deep/Main.json", [])
+        (configs.root / "Workflows/ana/deep/up").symlink_to(to)
+        assert configs.snapshot().folders("Workflows/ana/deep") == []
+
+    def test_a_link_to_another_folder_is(self, configs):
+        configs.put("Workflows/ana/Main.json", [])
+        configs.put("Workflows/bob/Main.json", [])
+        (configs.root / "Workflows/ana/beside").symlink_to("../bob")
+        assert configs.snapshot().folders("Workflows/ana") == ["beside"]
+
     def test_a_link_in_a_circle_hides_no_file_beside_it(self, configs):
         """It is listed as a file, and read as none."""
         configs.put("Users/a.json", {"port": 5000})
@@ -470,6 +606,13 @@ class TestProcess:
         """For all requests of the process."""
         first, second = configs.snapshot(), configs.snapshot()
         assert [first.is_new("a"), second.is_new("a"), second.is_new("b")] == [True, False, True]
+
+    def test_what_a_request_used_in_an_older_version(self, configs):
+        """The very mapping of its view; none without one."""
+        snapshot = configs.snapshot()
+        request = RequestContext("r", "u", "openai", snapshot=snapshot)
+        assert outdated_files(request) is snapshot.outdated
+        assert outdated_files(RequestContext("r", "u", "openai")) == outdated_files(None) == {}
 
     def test_there_is_one_tree_for_a_root(self, configs):
         assert tree_of(configs.root) is tree_of(configs.root)

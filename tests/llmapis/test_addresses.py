@@ -137,6 +137,17 @@ class TestOutages:
             known.note_failure(A, began)
         assert known.left_s(A) == 5
 
+    def test_a_call_that_began_as_the_outage_was_noted_knew_of_it(self, known, clock):
+        """Its failure is a new one."""
+        for _ in range(2):
+            known.note_failure(A, clock.now)
+        assert known.left_s(A) == 10
+
+    def test_so_its_answer_ends_it(self, known, clock):
+        known.note_failure(A, clock.now)
+        known.note_answer(A, clock.now)
+        assert not known.is_out(A)
+
     def test_an_answer_to_an_older_call_says_nothing(self, known, clock):
         """It was begun before the server went."""
         began = clock.now

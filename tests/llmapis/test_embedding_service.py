@@ -13,6 +13,7 @@ import pytest
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.embedding_service import EmbeddingService
+from Middleware.llmapis.failover import take_spare_slots
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, Observers
@@ -68,6 +69,18 @@ def test_many_texts_go_in_batches(serve, rig, configs, service):
     vectors = service().get_embeddings([str(n) for n in range(130)])
     assert [vector[0] for vector in vectors] == list(range(130))
     assert [len(json.loads(r["body"])["input"]) for r in server.requests] == [64, 64, 2]
+
+
+@pytest.mark.parametrize("status", ["200 OK", "503 X"])
+def test_the_slot_is_given_back(serve, rig, configs, service, status):
+    """After an answer, and after a failure."""
+    server = serve(lambda peer: (peer.request(), peer.send(rig.json_answer({"data": []}, status))))
+    configs.endpoint("E", server.url, "OpenAI-Embeddings", maxConcurrentRequests=1)
+    with pytest.raises((BackendError, ValueError)):
+        service().get_embeddings(["1"])
+    spare = take_spare_slots(service().endpoint, whole_process=False)
+    assert spare is not None
+    spare.close()
 
 
 def test_one_attempt(serve, rig, configs, service):

@@ -101,6 +101,13 @@ class TestWhatIsAsked:
         seen = look(stand_in.url, api_type)
         assert (seen.error, seen.numbers, seen.model_is_listed) == (None, 3, True)
 
+    def test_who_is_not_there_is_asked_once(self, serve, look):
+        """A server that hangs up at the question for its list is asked for no answer."""
+        stand_in = serve(lambda peer: peer.request())
+        seen = look(stand_in.url)
+        assert seen.error is not None and seen.error.kind == "connection_lost"
+        assert {request["line"].split()[0] for request in stand_in.requests} == {"GET"}
+
     def test_the_demo_is_asked_for_nothing(self, look):
         """It needs no network."""
         seen = look("", "BuiltInDemo")

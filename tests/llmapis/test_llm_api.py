@@ -782,6 +782,19 @@ class TestFailover:
         cancellation_service.acknowledge_cancellation("odd")
         assert self.second.requests == []
 
+    def test_a_cancelled_call_without_a_backup_is_no_failure(self, configs, serve, service, monkeypatch):
+        """Though an exception came out of it."""
+        configs.endpoint("E", serve(saying(b"")).url)
+        made = service(stream=False)
+
+        def broken(call):
+            cancellation_service.request_cancellation("odd")
+            raise AttributeError("closed under my feet")
+
+        monkeypatch.setattr(made.handler, "handle_non_streaming", broken)
+        assert made.get_response_from_llm(HELLO, request_id="odd") == ""
+        cancellation_service.acknowledge_cancellation("odd")
+
     def test_nor_in_the_middle_of_a_stream(self, pair, service, monkeypatch):
         """The same while it is being pulled."""
         pair(b"")

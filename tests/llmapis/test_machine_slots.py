@@ -14,8 +14,8 @@ from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
-from Middleware.llmapis import failover
-from Middleware.llmapis.failover import machine_gate, take_slots, take_spare_slots
+from Middleware.llmapis.failover import endpoint_gate, machine_gate, take_slots, take_spare_slots
+from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
 from tests.patience import PATIENCE_S, wait_until
@@ -36,10 +36,10 @@ def desk(tmp_path):
     """`desk(name)`: an endpoint; `desk.machines(...)`: what Machines.json says."""
     before = launch_facts()
     set_launch_facts(LaunchFacts(config_directory=tmp_path, concurrency_timeout_s=PATIENCE_S))
-    failover._machine.cache_clear()
+    fair_gate._machine.cache_clear()
     yield Desk(tmp_path)
     set_launch_facts(before)
-    failover._machine.cache_clear()
+    fair_gate._machine.cache_clear()
 
 
 class Desk:
@@ -159,7 +159,7 @@ class TestOneModelAtATime:
         """Who waits for the endpoint's own slot holds a turn of the machine: the row goes on."""
         one = take_slots(desk("one at a time"), None)
         two = Caller(desk("one at a time"))
-        wait_until(lambda: failover.endpoint_gate(desk("one at a time")).waiting == 1)
+        wait_until(lambda: endpoint_gate(desk("one at a time")).waiting == 1)
         big = Caller(desk("big"))
         standing(desk("big"), 1)
         one.close()
@@ -222,7 +222,7 @@ class TestTheLimit:
         desk.machines(desk={"maxConcurrentRequests": 2}, attic={})
         assert machine_gate(desk("small")) is gate and gate.limit == 2
         desk.machines(attic={"maxConcurrentRequests": 3})
-        assert machine_gate(desk("small")) is gate and gate.limit == failover.NO_LIMIT
+        assert machine_gate(desk("small")) is gate and gate.limit == fair_gate.NO_LIMIT
 
     def test_without_a_machine_the_file_is_not_read(self, desk):
         desk.put("Machines.json", ["no machine"])

@@ -14,6 +14,7 @@ from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.failover import take_slots
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.read_ahead import read_ahead
+from Middleware.services import fair_gate
 from Middleware.services.held_prompts import held_prompts
 from Middleware.services.readings_ahead import Reading, readings_ahead
 from Middleware.services.run_trace import NodeTrace, Observers, RunTrace, TracedNode
@@ -32,7 +33,7 @@ def known(monkeypatch):
     """What the process knows of servers, made anew for each test."""
     before = launch_facts()
     set_launch_facts(LaunchFacts(concurrency_timeout_s=PATIENCE_S))
-    caches = (held_prompts, readings_ahead, addresses.outages, failover._machine, addresses._servers)
+    caches = (held_prompts, readings_ahead, addresses.outages, fair_gate._machine, addresses._servers)
     for cache in caches:
         cache.cache_clear()
     yield

@@ -72,6 +72,11 @@ class TestCallbacks:
         service.request_cancellation("a")
         assert ran == [1]
 
+    def test_nothing_is_kept_for_an_empty_id(self, service):
+        """Nobody could ever cancel it, nor would it go again."""
+        service.register_abort_callback("", lambda: None)
+        assert service._callbacks == {}
+
     def test_a_callback_for_a_cancelled_id_runs_at_once(self, service):
         """It is not kept."""
         ran = []

@@ -86,6 +86,11 @@ class TestIds:
         with pytest.raises(ArchiveRefused, match="is not a valid discussion id"):
             folders.existing(name)
 
+    @pytest.mark.parametrize("name", ["../x", "", "a/b"])
+    def test_nor_is_there_a_place_to_make_it(self, folders, name):
+        with pytest.raises(ArchiveRefused, match="is not a valid discussion id"):
+            folders.making(name)
+
     def test_a_discussion_that_is_not_there_is_refused(self, folders):
         with pytest.raises(ArchiveRefused, match="there is no discussion 'trip'"):
             folders.existing("trip")
@@ -281,9 +286,12 @@ class TestZip:
             folders.bring_in(source)
         assert not folders.root.exists()
 
-    @pytest.mark.parametrize("name", ["memories.json.bak", "memories.json.corrupt-20310504-102030-123456"])
+    @pytest.mark.parametrize(
+        "name",
+        ["memories.json.bak", "memories.json.corrupt-20310504-102030-123456", ".notes", "plan.tmp"],
+    )
     def test_backups_are_not_overwritten(self, folders, tmp_path, name):
-        """They are all that is left of an older discussion of that id."""
+        """They are all that is left of an older discussion of that id; other files are somebody's too."""
         remember(folders)
         folders.export("trip", tmp_path / "trip.zip")
         (folders.root / "trip").rename(folders.root / "moved")

@@ -89,8 +89,9 @@ class TestWhere:
     def test_if_nothing_can_be_made_the_error_is_clear(self, make, root, tmp_path):
         put(root, "in the way")
         put(tmp_path / "install" / "Public", "in the way too")
-        with pytest.raises(OSError):
+        with pytest.raises(FolderUnusable):
             make().update_json("timestamps.json", lambda _: {"a": 1})
+        assert not make().can_be_written()
 
     def test_an_old_place_that_is_the_right_one_is_not_tried_twice(self, tmp_path):
         root = tmp_path / "Public" / "DiscussionIds"

@@ -11,7 +11,13 @@ from Middleware.common.errors import RequestCancelled, ServerBusy
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import CancellationService
-from Middleware.services.fair_gate import SETTLE_S, FairGate, outgoing_gate
+from Middleware.services.fair_gate import (
+    SETTLE_S,
+    FairGate,
+    any_machine_called,
+    gate_of_machine,
+    outgoing_gate,
+)
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.store import LEASE_S, MemoryStore
 from Middleware.services.shared_state.turns import Ask
@@ -158,6 +164,16 @@ def test_the_gate_of_outgoing_calls(level, limit, is_there):
         assert gate is outgoing_gate()
     finally:
         set_launch_facts(before)
+
+
+def test_a_machine_has_one_gate_whatever_its_limit():
+    """The limit is the one that was named last."""
+    fair_gate._machine.cache_clear()
+    assert not any_machine_called()
+    gate = gate_of_machine("desk", 2)
+    assert gate_of_machine("desk", 3) is gate and gate.limit == 3
+    assert gate_of_machine("attic", 2) is not gate and any_machine_called()
+    fair_gate._machine.cache_clear()
 
 
 def test_the_times_of_the_page():
@@ -335,6 +351,14 @@ class TestModelsOfAMachine:
         assert not gate.acquire(blocking=False, ask=Ask("desk", "a"))
         gate.release()
         assert not gate.busy
+
+    def test_a_spare_turn_that_was_not_to_be_had_leaves_nothing(self, cancellation):
+        """Else it would grow with every call that is left out."""
+        gate = FairGate(1, cancellation=cancellation)
+        gate.acquire(ask=Ask("desk", "a"))
+        assert not gate.take_spare(Ask("desk", "a"))
+        gate.release()
+        assert gate._asks == {}
 
     def test_what_it_asks_for_may_be_found_out_while_it_waits(self, cancellation):
         """Nobody looks when there is a slot; who waits keeps its place, and what is not known is served in

@@ -131,6 +131,14 @@ class TestChanges:
         ChunkList(store, "memories.json").update(lambda old: [Entry("better", old[0].hash), *old[1:]])
         assert memories.append("m3", End("d", "", ("d",)), after=before)
 
+    @pytest.mark.parametrize(("position", "count"), [(0, 3), (1, 2)])
+    def test_memories_that_have_changed_are_not_condensed(self, store, memories, position, count):
+        """Somebody has corrected or removed one while a model was working: all stay as they are."""
+        batch = memories.load()[position : position + count]
+        ChunkList(store, "memories.json").update(lambda old: [*old[:-1], Entry("better", old[-1].hash)])
+        assert not memories.condense(position, batch, "all")
+        assert [entry.text for entry in memories.load()] == ["m0", "m1", "better"]
+
     def test_a_condensed_memory_keeps_what_all_of_its_own_cover(self, memories):
         assert memories.condense(0, memories.load()[:2], "both")
         assert memories.ends(memories.load())[0].messages == ("a1", "a", "b1", "b")

@@ -122,6 +122,7 @@ class TestRun:
         at = run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", "Answer"))
         at.note_first_text(lambda: 7)
         states.append(run.state)
+        assert at.node.state == "answering"
         pieces = run.counter()
         at.note_first_text(lambda: 9)
         run.answer()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.services import token_ratios
 from Middleware.services.token_ratios import TokenRatios, is_measured, level_factor
 
 MODEL = ("Endpoints/e.json", "http://model.test", "big")
@@ -55,6 +56,16 @@ def test_models_are_apart():
     for _ in range(5):
         known.note(MODEL, 1500, 1000)
     assert known.factor((*MODEL[:2], "small")) is None
+
+
+def test_the_model_that_was_not_called_for_longest_is_forgotten(monkeypatch):
+    """When there are too many; one that was called again stays."""
+    monkeypatch.setattr(token_ratios, "_MOST_MODELS", 2)
+    known, models = TokenRatios(), [(*MODEL[:2], name) for name in ("a", "b", "a", "c")]
+    for model in models:
+        for _ in range(5):
+            known.note(model, 1500, 1000)
+    assert [known.factor((*MODEL[:2], name)) for name in "abc"] == [1.4, None, 1.4]
 
 
 @pytest.mark.parametrize(("level", "measured"), [(" Measured", True), ("balanced", False), (None, False)])

@@ -27,6 +27,7 @@ from Middleware.common.types import Messages
 from Middleware.config.loader import tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
+from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import MEMORIES, SUMMARY, ChunkList, reason_of
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
@@ -37,7 +38,6 @@ from Middleware.workflows.managers.workflow_manager import WorkflowManager, prep
 from Middleware.workflows.memory.file_writer import Told
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.upkeep import backfill, count_lacking, embeddings_endpoint, vector_count
-from Middleware.workflows.processors.run import discussions_root, old_discussions
 
 KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
 _OLD_NAMES = {KEY: "WILMER_API_KEY", NEW_KEY: "WILMER_NEW_API_KEY"}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from Middleware.api.console.prompt_reuse import prompt_tokens
-from Middleware.api.console.run_texts import all_nodes_usage, count_of
+from Middleware.api.console.run_sums import all_nodes_usage, count_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import mask_secrets
 from Middleware.common.types import JsonObject

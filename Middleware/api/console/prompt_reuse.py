@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from Middleware.api.console.run_texts import count_of
+from Middleware.api.console.run_sums import count_of
 from Middleware.common.types import JsonObject
 from Middleware.services.held_prompts import PromptPlace
 from Middleware.services.run_trace import CallTrace, RunTrace

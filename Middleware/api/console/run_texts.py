@@ -13,6 +13,7 @@ from typing import Any
 
 from Middleware.api.console.config_masks import mask_of, shown_value
 from Middleware.api.console.recorder import Cut, cut_middle
+from Middleware.api.console.run_sums import count_of
 from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
@@ -65,38 +66,6 @@ def _thoughts(node: NodeTrace | None) -> list[str]:
     if node is None:
         return []
     return list(node.thoughts) or [thought for call in list(node.calls) for thought in call.thoughts]
-
-
-# --------------------------------------------------------------------------
-# What the calls of a run used. Pure. Source: spec console.md 6.3.
-
-
-_USAGES = (dict, Mapping)
-"""Most are dicts, which are told from others ten times as fast."""
-
-
-def count_of(usage: object, key: str) -> int | None:
-    """A number that a backend reported; None for anything else."""
-    if not isinstance(usage, _USAGES):
-        return None
-    count = usage.get(key)
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
-
-
-def all_nodes_usage(run: RunTrace) -> JsonObject:
-    """`{"prompt_tokens", "completion_tokens", "calls"}` of all calls of models: as the client was told them,
-    before that what the backends have reported so far. One that failed gave no answer and is none of them."""
-    told = run.all_usage
-    keys = ("prompt_tokens", "completion_tokens")
-    if told is not None:
-        return {key: count_of(told, key) for key in (*keys, "calls")}
-    calls = [call for node in list(run.nodes) for call in list(node.calls) if _counts(call)]
-    sums = {key: sum(count_of(call.usage, key) or 0 for call in calls) for key in keys}
-    return {**sums, "calls": len(calls)}
-
-
-def _counts(call: CallTrace) -> bool:
-    return call.kind == "model" and not call.error
 
 
 # --------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from Middleware.api.console.prompt_reuse import prompt_json, run_share
+from Middleware.api.console.run_sums import all_nodes_usage
 from Middleware.api.console.run_texts import (
     AnswerTimes,
     Secrets,
-    all_nodes_usage,
     answering_node,
     asked_text,
     body_text,

@@ -18,7 +18,8 @@ from Middleware.api.console.hour import Call, model_name, place_of_model, rate_o
 from Middleware.api.console.left_places import left_placeholder
 from Middleware.api.console.prompt_reuse import place_words, read_again_size
 from Middleware.api.console.recorder import Cut
-from Middleware.api.console.run_texts import AnswerTimes, count_of, load_seconds
+from Middleware.api.console.run_sums import count_of
+from Middleware.api.console.run_texts import AnswerTimes, load_seconds
 from Middleware.api.console.view_contract import Hub
 from Middleware.api.requests.request_life import outdated_first
 from Middleware.common.errors import ConfigError

@@ -23,11 +23,11 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
+from Middleware.services.data_folders import discussions_root, lock_database_of
 from Middleware.services.locking_service import LockingService
 from Middleware.utilities.file_utils import LogFile, network_file_system, remove_stale_temporaries
 from Middleware.utilities.install_layout import is_shipped, make_own_endpoints
 from Middleware.utilities.sensitive_logging_utils import SensitiveFilter
-from Middleware.workflows.processors.run import discussions_root, lock_database_of
 
 logger = logging.getLogger(__name__)
 

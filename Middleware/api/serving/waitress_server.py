@@ -34,7 +34,6 @@ from Middleware.config.users import UserSettings, load_user
 from Middleware.config.workflows import load_workflow
 from Middleware.utilities.install_layout import is_shipped, program
 from Middleware.utilities.text_utils import count_of
-from Middleware.workflows.tools.mcp_doors import end_sessions
 
 logger = logging.getLogger(__name__)
 
@@ -137,8 +136,15 @@ def serve(launch: Launch, server: ApiServer) -> int:
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     signals.wait()
     _stop(server, listeners, signals)
-    end_sessions()
+    _end_tool_sessions()
     return 0
+
+
+def _end_tool_sessions() -> None:
+    """Of tool servers, which the warm-up has loaded by now."""
+    from Middleware.workflows.tools import mcp_doors
+
+    mcp_doors.end_sessions()
 
 
 def waitress_for(

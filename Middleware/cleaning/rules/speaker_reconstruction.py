@@ -23,16 +23,12 @@ class SpeakerReconstruction:
         self.done = False
 
     def feed(self, text: str) -> str:
-        head, self._head = self._head + text, ""
-        colon = head.find(":", 0, self._limit)
-        if colon > 0:
-            self.done = True
-            return head
-        if colon == 0 or len(head) >= self._limit:
-            self.done = True
-            return f"{self._prompt} {head}"
-        self._head = head
-        return ""
+        self._head += text
+        colon = self._head.find(":", 0, self._limit)
+        self.done = colon >= 0 or len(self._head) >= self._limit
+        if not self.done:
+            return ""
+        return self._head if colon > 0 else f"{self._prompt} {self._head}"
 
     def finish(self) -> str:
         if self.done or (not self._head and self._findings.may_be_empty):

@@ -57,14 +57,14 @@ def thinking_literal(inputs: Inputs) -> Stage | None:
         return None
     if closing_only:
         return BlockRemover(
-            BlockRule(None, literal_tag(end), keep=_keeps(endpoint, "discard")), inputs.findings
+            BlockRule(None, literal_tag(end), keep=_keeps(endpoint, default=False)), inputs.findings
         )
     inputs.findings.cut_after = re.compile(re.escape(start[-1]), re.IGNORECASE)
     return BlockRemover(
         BlockRule(
             literal_tag(start),
             literal_tag(end),
-            keep=_keeps(endpoint, "keep"),
+            keep=_keeps(endpoint, default=True),
             last_start=_grace_period(endpoint),
             opening_width=len(start),
         ),
@@ -72,9 +72,9 @@ def thinking_literal(inputs: Inputs) -> Stage | None:
     )
 
 
-def _keeps(endpoint: Mapping[str, Any], default: str) -> bool:
+def _keeps(endpoint: Mapping[str, Any], *, default: bool) -> bool:
     value = endpoint.get("whenEndThinkTagMissing")
-    return (value if value in ("keep", "discard") else default) == "keep"
+    return value == "keep" or (default and value != "discard")
 
 
 def _grace_period(endpoint: Mapping[str, Any]) -> int:

@@ -156,7 +156,6 @@ class Transport:
                 # A pooled connection that the server had closed while it was idle says nothing of the server.
                 stale = error.kind == "connection_lost" and handle.reused
                 if stale and lost < TRIES_LOST:
-                    handle.check()
                     continue
                 if lost >= TRIES_LOST or not self._worth_another(error, handle, attempt, post.tries):
                     raise
@@ -347,11 +346,8 @@ def _open_error(post: Post, handle: AbortHandle, error: BaseException) -> Backen
     """A failure before the headers of the answer."""
     causes = list(causes_of(error))
     place = _place(post.url)
-    if isinstance(error, requests.ConnectTimeout):
-        message = f"no connection to {place} within {post.connect_timeout_s:g} s"
-        return BackendError(post.endpoint, "timeout", message, retryable=True)
     if any(isinstance(cause, requests.Timeout | ReadTimeoutError | TimeoutError) for cause in causes):
-        if not (handle.connected or handle.reused):  # a TLS handshake that nobody answers
+        if not (handle.connected or handle.reused):  # nobody answers, or not in the TLS handshake
             message = f"no connection to {place} within {post.connect_timeout_s:g} s"
             return BackendError(post.endpoint, "timeout", message, retryable=True)
         return BackendError(post.endpoint, "timeout", f"no answer within {post.read_timeout_s:g} s")

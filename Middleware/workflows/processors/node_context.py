@@ -16,6 +16,7 @@ from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.data_folders import lock_database_of
 from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
@@ -29,7 +30,7 @@ from Middleware.workflows.models.execution_context import (
     NodeStream,
 )
 from Middleware.workflows.models.node_keys import EARLY_CHOICES, common_value
-from Middleware.workflows.processors.run import Run, lock_database_of
+from Middleware.workflows.processors.run import Run
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.providers import VariableSource
 

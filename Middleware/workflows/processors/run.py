@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError, MiddlewareError, WorkflowError, let_go
-from Middleware.common.instance_global_variables import is_same_path, launch_facts
+from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import ClientQuestion, RequestContext
 from Middleware.common.types import Batch
 from Middleware.config.json_positions import position_in
@@ -26,8 +26,9 @@ from Middleware.config.paths import endpoint_files
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.chat_fronts import ChatFronts, ChatOwner
+from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.services.locking_service import LockingService, lock_database
+from Middleware.services.locking_service import LockingService
 from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.services.timestamp_service import RequestStamps
@@ -127,44 +128,6 @@ class RequestState:
                 )
                 self._stamps[discussion_id] = RequestStamps(store)
             return self._stamps[discussion_id]
-
-
-def discussions_root(user: UserSettings) -> Path:
-    """Where discussions are kept: launch argument, user file, public folder. Source: workflows.md 1.1."""
-    return _folder(launch_facts().discussion_directory, user.discussion_directory, "DiscussionIds")
-
-
-def old_discussions(user: UserSettings) -> Path | None:
-    """The install folder where old discussions may lie; None where another root is named: nothing is looked
-    for elsewhere then. Source: memory.md 2.2.
-    """
-    facts = launch_facts()
-    is_default = is_same_path(discussions_root(user), facts.data_root / "DiscussionIds")
-    return facts.old_data_directory if is_default else None
-
-
-def lock_database_of(user: UserSettings) -> Path:
-    """The file of a user's locks; an old one counts only where no other folder is named.
-
-    Source: workflows.md 11.
-    """
-    facts, folder = launch_facts(), lock_folder(user)
-    is_default = is_same_path(folder, facts.data_root / "SqlLiteDBs")
-    return lock_database(folder, user.name, install=facts.old_data_directory if is_default else None)
-
-
-def lock_folder(user: UserSettings) -> Path:
-    """Where the lock database is kept: launch argument, user file, public folder.
-
-    Source: workflows.md 1.1.
-    """
-    return _folder(launch_facts().sqlite_directory, user.sql_lite_directory, "SqlLiteDBs")
-
-
-def _folder(of_launch: Path | None, of_user: str, default: str) -> Path:
-    if of_launch is not None:
-        return of_launch
-    return Path(of_user).expanduser() if of_user else launch_facts().data_root / default
 
 
 _ids = random.Random()

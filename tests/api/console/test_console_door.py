@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from Middleware.api.console.console_door import MOST_LOOKS, ConsoleDoor, WrongKeys
 from Middleware.api.requests.access import AccessRules, ConsoleWish
-from tests.patience import PATIENCE_S
 
 STATE = "/console/api/state"
 ASKS = {"X-Headrace-Console": "1"}
@@ -303,13 +300,3 @@ def test_where_it_is(serve):
 def test_why_it_is_off(serve, wish, keys, lines):
     """Nothing, where it was asked to be."""
     assert serve(access=AccessRules(api_keys=keys), console=wish).server.console_lines("http://h:1") == lines
-
-
-def test_a_start_does_not_wait_for_the_views():
-    """They are loaded by the first look."""
-    code = (
-        "import sys, Middleware.api.api_server; "
-        "print([m for m in sys.modules if m.startswith('Middleware.api.console.')])"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
-    assert "console_door" in shown.stdout and "views" not in shown.stdout

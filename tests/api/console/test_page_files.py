@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -79,14 +77,3 @@ def test_a_package_without_its_page(tmp_path):
 def test_a_version_that_a_browser_has(held, known):
     """If-None-Match."""
     assert matches_etag('"a"', held) is known
-
-
-def test_the_door_needs_no_node_types():
-    """They come with Help, behind the first answer of a new process."""
-    code = (
-        "import sys\n"
-        "import Middleware.api.console.console_door\n"
-        "print([name for name in sys.modules if name.startswith('Middleware.workflows.handlers')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from Middleware.api.console.run_texts import all_nodes_usage, count_of
+from Middleware.api.console.run_sums import all_nodes_usage, count_of
 from tests.api.console.traced import call_of, node_of, run_of
 
 KEY = "completion_tokens"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from Middleware.api.launch_arguments import parse
 from Middleware.api.serving import startup
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.locking_service import LockingService
+from tests.patience import PATIENCE_S
 
-PUBLIC = Path(__file__).resolve().parents[3] / "Public"
+HOUSE = Path(__file__).resolve().parents[3]
+PUBLIC = HOUSE / "Public"
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +146,39 @@ class TestTidyingUp:
         monkeypatch.setattr(startup, "remove_stale_temporaries", fails)
         assert startup.prepare(launch("--User", "mira"))
         assert "left for user mira could not be removed" in caplog.text
+
+
+LIST_MODELS = """
+import sys
+import Middleware.api.serving.waitress_server
+from Middleware.api.launch_arguments import parse
+from Middleware.api.serving.startup import prepare
+
+answer = prepare(parse(sys.argv[1:])).app.test_client().get("/v1/models")
+print(answer.json["data"][0]["id"], *sys.modules)
+"""
+LOADED_LATER = (
+    "Middleware.api.commands.",
+    "Middleware.api.console.run_texts",
+    "Middleware.api.console.views",
+    "Middleware.llmapis",
+    "Middleware.workflows.",
+    "asyncio",
+    "orjson",
+    "requests",
+    "urllib3",
+)
+"""What the first question, the first look at the console or a command needs, by the beginning of its name."""
+LOADED_AT_ONCE = {"Middleware.workflows.processors", "Middleware.workflows.processors.node_lines"}
+
+
+def test_a_list_of_models_waits_for_nothing_that_only_a_question_needs(configs, tmp_path):
+    """Neither the engine, nor the backends, nor the libraries behind them, nor the console's views."""
+    words = [sys.executable, "-c", LIST_MODELS, "--PublicDirectory", str(tmp_path), "--User", "mira"]
+    done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    model, *modules = done.stdout.split()
+    assert model == "mira"
+    assert {name for name in modules if name.startswith(LOADED_LATER)} == LOADED_AT_ONCE
 
 
 def test_a_check_that_fails_does_not_stop_the_server(monkeypatch, facts, caplog):

@@ -43,6 +43,15 @@ def test_alone_on_a_whole_text(arguments, expected):
     assert strip_inline_xml_tags(" a<c>d</c>b\n", *arguments) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a", "a"), ("<c/>a", "a"), (" <c/>a", " a"), ("a<c/>", "a"), ("a<c/> b", "a b"), ("a<c/>b", "a b")],
+)
+def test_alone_a_gap_is_a_space_between_two_texts(text, expected):
+    """Nowhere else is one added."""
+    assert strip_inline_xml_tags(text, "*", collapse_whitespace=False) == expected
+
+
 def test_alone_none_is_empty():
     assert strip_inline_xml_tags(None) == ""
 

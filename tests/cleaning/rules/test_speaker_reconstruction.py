@@ -18,6 +18,7 @@ SITUATIONS = [  # id, prompt, answer, what the user sees
     ("added", "Roland:", "Hi", "Roland: Hi"),
     ("is there", "Roland:", "Roland: Hi", "Roland: Hi"),
     ("another speaker", "Roland:", "Dr. Anna Smith: Hi", "Dr. Anna Smith: Hi"),
+    ("a name of one letter", "Bo:", "A: Hi", "A: Hi"),
     ("last place of a colon", "Bo:", "x" * 12 + ":", "x" * 12 + ":"),
     ("first place too far", "Bo:", "x" * 13 + ":", "Bo: " + "x" * 13 + ":"),
     ("a colon at the start is no name", "Bo:", ": a:", "Bo: : a:"),
@@ -41,4 +42,5 @@ def test_comes_before_the_prefixes():
 def test_leaves_as_soon_as_it_is_decided():
     cleaner = ResponseCleaner({}, {}, generation_prompt="Bo:")
 
+    assert ResponseCleaner({}, {}, generation_prompt="Bo:").feed(":") == "Bo: :"
     assert [cleaner.feed(text) for text in ("x" * 12, "x", "y")] == ["", "Bo: " + "x" * 13, "y"]

@@ -43,6 +43,8 @@ SITUATIONS = [  # id, endpoint, answer, what the user sees
     ("begins inside", CLOSING, "a</think>b</think>c", "b</think>c"),
     ("begins inside, never closed goes", CLOSING, "a", ""),
     ("begins inside, never closed stays", {**CLOSING, "whenEndThinkTagMissing": "keep"}, "a", "a"),
+    ("begins inside, another word goes", {**CLOSING, "whenEndThinkTagMissing": "perhaps"}, "a", ""),
+    ("another word stays", {**THINK, "whenEndThinkTagMissing": "perhaps"}, "x<think>a", "x<think>a"),
     (
         "names of spaces are none",
         {**THINK, "thinkTagNames": [" ", ""]},

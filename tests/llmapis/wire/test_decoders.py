@@ -31,6 +31,9 @@ SSE_CASES = [
     ("name-resets-without-data", b"event: x\n\ndata: 2\n\n", [("message", "2")]),
     ("an-empty-name-is-message", b"event:\ndata: 1\n\n", [("message", "1")]),
     ("bom", b"\xef\xbb\xbfdata: 1\n\n", [("message", "1")]),
+    ("a-bom-later-is-text", "\ufeffdata: 1\n\n\ufeffdata: 2\n\ndata: \ufeff".encode(), [("message", "1"), ("message", "\ufeff")]),
+    ("another-field-before-the-data", b"retry: 5\ndata: 1\n\nretry: 5\ndata: 2\n\n", [("message", "1"), ("message", "2")]),
+    ("a-name-and-no-data", b"event: x\nretry: 5\n\ndata: 1\n\n", [("message", "1")]),
     ("bom-alone", b"\xef\xbb\xbf", []),
     ("half-a-bom-is-text", b"\xef\xbb", []),
     ("pending-event-at-the-end", b"data: 1", [("message", "1")]),
@@ -47,6 +50,9 @@ SSE_CASES = [
 NDJSON_CASES = [
     ("lines", b'{"a":1}\n{"b":2}\n', ['{"a":1}', '{"b":2}']),
     ("crlf-and-blank-lines", b'{"a":1}\r\n\r\n \n{"b":2}', ['{"a":1}', '{"b":2}']),
+    ("a-blank-line-between-two", b'{"a":1}\n\n{"b":2}\n', ['{"a":1}', '{"b":2}']),
+    ("a-blank-line-at-the-end", b'{"a":1}\n\n', ['{"a":1}']),
+    ("white-space-around", b'{"a":1}\n \t{"b":2} \t\n', ['{"a":1}', '{"b":2}']),
     ("cr-only", b'{"a":1}\r{"b":2}\r', ['{"a":1}', '{"b":2}']),
     ("a-cr-between-two-lines", b'{"a":1}\r{"b":2}\n', ['{"a":1}', '{"b":2}']),
     ("data-prefix", b'data: {"a":1}\n', ['{"a":1}']),
@@ -126,7 +132,11 @@ class TestNdjson:
         ("body", "lines"), [case[1:] for case in NDJSON_CASES], ids=[c[0] for c in NDJSON_CASES]
     )
     def test_whole_and_byte_by_byte(self, body, lines):
-        """One event a line, however it is cut."""
+        """One event a line, however it is cut, and behind other lines."""
         events = [("message", line) for line in lines]
         assert decoded(NdjsonDecoder(), body) == events
+        assert decoded(NdjsonDecoder(), b"{}\n", body.removeprefix(b"\xef\xbb\xbf")) == [
+            ("message", "{}"),
+            *events,
+        ]
         assert decoded(NdjsonDecoder(), *(body[i : i + 1] for i in range(len(body)))) == events

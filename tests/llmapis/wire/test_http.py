@@ -16,7 +16,7 @@ import responses
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.connections import IDLE_S, AbortHandle
-from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, SWEEP_EVERY_S, Post, Transport
+from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, SWEEP_EVERY_S, Post, Transport, is_loopback
 from tests.llmapis.scripts import saying
 from tests.patience import PATIENCE_S
 
@@ -301,6 +301,21 @@ class TestPool:
         assert held.sock is None
         assert (idle.accepted, busy.accepted) == (1, 1)
 
+    def test_a_transport_that_is_closed_keeps_none(self, serve, rig):
+        """The server sees it at once."""
+        gone, transport = threading.Event(), Transport()
+
+        def script(peer):
+            peer.request()
+            peer.send(rig.head(content_length="22") + TEXT)
+            if peer.closed():
+                gone.set()
+
+        body_of(transport, serve(script).url)
+        assert not gone.wait(0.05)
+        transport.close()
+        assert gone.wait(PATIENCE_S)
+
     def test_an_idle_connection_is_not_used_after_a_minute(self, serve, rig, transport, monkeypatch):
         """Also when nothing swept it."""
         server = serve(answering(rig.head(content_length="22") + TEXT, keep=True))
@@ -337,6 +352,29 @@ class TestPool:
         assert body_of(transport, "http://llm.invalid:81") == TEXT
         assert server.requests[0]["line"].startswith("POST http://llm.invalid:81/x ")
 
+    def test_a_call_by_a_proxy_is_cancelled_like_any_other(self, serve, transport, monkeypatch):
+        """It knows its connection to the proxy."""
+        asked, gone, handle = threading.Event(), threading.Event(), AbortHandle()
+
+        def script(peer):
+            peer.request()
+            asked.set()
+            if peer.closed():
+                gone.set()
+
+        server = serve(script)
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, server.url)
+
+        def abort():
+            asked.wait(PATIENCE_S)
+            handle.abort()
+
+        threading.Thread(target=abort, daemon=True).start()
+        with pytest.raises(RequestCancelled):
+            body_of(transport, "http://llm.invalid:81", handle)
+        assert handle.connected and gone.wait(PATIENCE_S)
+
     def test_pinned_addresses_are_connected_to(self, serve, rig, transport):
         """No DNS answer can lead elsewhere; the Host header keeps the name."""
         server = serve(answering(rig.head(content_length="22") + TEXT))
@@ -353,6 +391,26 @@ class TestPool:
         with pytest.raises(BackendError):
             body_of(transport, url, AbortHandle(pinned=("127.0.0.2",)), tries=1)
         assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("llm.localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.9.10", True),
+        ("::1", True),
+        ("notlocalhost", False),
+        ("localhost.example", False),
+        ("10.0.0.1", False),
+        ("box", False),
+        ("", False),
+    ],
+)
+def test_what_is_this_machine(host, expected):
+    """By its name or address; no name is looked up."""
+    assert is_loopback(host) is expected
 
 
 class TestFailures:
@@ -435,6 +493,17 @@ class TestFailures:
         with pytest.raises(BackendError):
             body_of(transport, server.url, pooled, tries=1)
         assert (seen, pooled.reach.missing) == ([True, False, True], False)
+
+    def test_a_connection_that_does_not_come(self, transport, monkeypatch):
+        """Said with its limit, and tried again."""
+
+        def connect(sock, address):
+            raise TimeoutError("timed out")
+
+        monkeypatch.setattr(socket.socket, "connect", connect)
+        with pytest.raises(BackendError, match=r"no connection to 127.0.0.1:9 within 3 s") as caught:
+            body_of(transport, "http://127.0.0.1:9", tries=2, connect_timeout_s=3.0)
+        assert caught.value.kind == "timeout" and len(transport.pauses) == 1
 
     def test_a_tls_handshake_that_nobody_answers(self, transport):
         """It is no connection: said with its own limit, and tried again."""

@@ -139,6 +139,52 @@ def test_a_post_that_failed_is_not_forgotten(server, calls):
     assert calls.ask("b", [2]) == 2
 
 
+class Stopped:
+    """Stands in for what a thread waits by: the thread is stopped there, as servers stop their workers; `after`
+    it was told to send, or while it waits.
+    """
+
+    def __init__(self, call, after):
+        self._news, self._after = call.news, after
+        call.news = self
+
+    def acquire(self):
+        if self._after == "its turn":
+            self._news.acquire()
+        raise KeyboardInterrupt
+
+    def release(self):
+        self._news.release()
+
+
+@pytest.mark.parametrize("after", ["a while", "its turn"])
+def test_a_thread_that_is_stopped_while_it_waits(server, calls, after):
+    """Its call is sent all the same, and those behind it have their answers."""
+    server.gate.clear()
+    first = threading.Thread(target=calls.ask, args=("first", [1]))
+    first.start()
+    assert server.busy.wait(PATIENCE_S)
+    queued = threading.Event()
+
+    def be_stopped():
+        Stopped(calls._gathered[-1], after)
+        queued.set()
+
+    stopped = threading.Thread(
+        target=pytest.raises, args=(KeyboardInterrupt, calls.ask, "stopped", [1], be_stopped)
+    )
+    stopped.start()
+    assert queued.wait(PATIENCE_S)
+    if after == "a while":
+        stopped.join(PATIENCE_S)
+    (later,), answers = ask_in_threads(calls, "c")
+    server.gate.set()
+    for thread in (first, stopped, later):
+        thread.join(PATIENCE_S)
+    assert answers == {"c": "of c"}
+    assert server.exchanges == [["first"], ["stopped", "c"]]
+
+
 def test_a_thread_that_is_ended_while_it_sends(server, calls):
     """Leaves nobody waiting whose call it took along."""
     server.fails = SystemExit()

@@ -13,7 +13,14 @@ import pytest
 
 from Middleware.services.shared_state import member as members
 from Middleware.services.shared_state.member import IDLE_RETRY_S, Member, share_by, this_process
-from Middleware.services.shared_state.store import BEAT_S, LEASE_S, MemoryStore, StoreLost, Tables
+from Middleware.services.shared_state.store import (
+    BEAT_S,
+    LEASE_S,
+    Forgotten,
+    MemoryStore,
+    StoreLost,
+    Tables,
+)
 from tests.patience import PATIENCE_S
 
 
@@ -175,6 +182,38 @@ class TestBeats:
         assert other.find("key", "k") is None
         member.tell("hello")
         assert other.find("key", "k") == "mine"
+
+
+class TestForgotten:
+    """A store that lost its memory answers, and does not know who asks."""
+
+    @pytest.fixture
+    def forgetful(self, store):
+        """The next `tell` finds nobody."""
+
+        def unknown():
+            raise Forgotten("who?")
+
+        return lambda: store.during.update(tell=unknown)
+
+    def test_it_is_told_again(self, member, store, forgetful):
+        """Then it is asked once more; the process stays with the others."""
+        member.tell("hello")
+        store.take()
+        forgetful()
+        member.tell("hello")
+        assert store.take() == ["tell", "join", "tell"] and member.is_joined
+
+    @pytest.mark.parametrize(("pause_s", "joined"), [(0, False), (BEAT_S - 0.1, False), (BEAT_S, True)])
+    def test_one_that_forgets_soon_again_is_lost(self, member, store, forgetful, clock, pause_s, joined):
+        """Telling it for ever would hold up the request."""
+        member.tell("hello")
+        forgetful()
+        member.tell("hello")
+        clock.now += pause_s
+        forgetful()
+        member.tell("hello")
+        assert member.is_joined is joined
 
 
 class TestLost:

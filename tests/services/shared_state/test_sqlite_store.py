@@ -14,7 +14,7 @@ import pytest
 
 from Middleware.services.shared_state import sqlite_store
 from Middleware.services.shared_state.sqlite_store import SqliteStore
-from Middleware.services.shared_state.store import StoreLost
+from Middleware.services.shared_state.store import Note, StoreLost
 from tests.patience import PATIENCE_S
 
 
@@ -200,3 +200,12 @@ def test_a_store_that_is_closed_lets_its_file_go(store):
         held.execute("SELECT 1")
     store.join()
     assert store._connection is not held
+
+
+def test_a_note_that_goes_takes_its_marks_along(store, tmp_path):
+    """The file does not grow by what nobody can find."""
+    store.join()
+    for marks in (("a", "b"), ("c",)):
+        store.keep_note("s", Note("k", "v", marks))
+    with closing(sqlite3.connect(tmp_path / "workers.sqlite")) as connection:
+        assert connection.execute("SELECT Mark FROM Marks").fetchall() == [("c",)]

@@ -1,4 +1,4 @@
-"""Where a user's runtime files are kept, and which node answers."""
+"""What the runs of a request share, and which node answers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ from Middleware.workflows.processors.run import (
     ProcessServices,
     RequestState,
     Run,
-    discussions_root,
-    lock_database_of,
-    lock_folder,
     new_workflow_id,
-    old_discussions,
     responder_index,
 )
 
@@ -42,92 +38,16 @@ def facts():
     set_launch_facts(before)
 
 
-@pytest.mark.parametrize(
-    ("launch", "user", "root"),
-    [
-        ({}, {}, "/p/DiscussionIds"),
-        ({}, {"discussion_directory": "/u"}, "/u"),
-        ({"discussion_directory": Path("/l")}, {"discussion_directory": "/u"}, "/l"),
-    ],
-    ids=["public", "user", "launch"],
-)
-def test_discussions(facts, launch, user, root):
-    """The launch argument, else the user's folder, else the public one."""
-    facts(**launch)
-    assert discussions_root(UserSettings("ana", **user)) == Path(root)
-
-
-@pytest.mark.parametrize(
-    ("launch", "user", "root"),
-    [
-        ({}, {}, "/p/SqlLiteDBs"),
-        ({}, {"sql_lite_directory": "~/x"}, str(Path("~/x").expanduser())),
-        ({"sqlite_directory": Path("/l")}, {}, "/l"),
-    ],
-    ids=["public", "user", "launch"],
-)
-def test_locks(facts, launch, user, root):
-    """The same for the lock database."""
-    facts(**launch)
-    assert lock_folder(UserSettings("ana", **user)) == Path(root)
-
-
-class TestOldPlaces:
-    """Data of old programs counts only where the roots are those of this install. Source: memory.md 2.2."""
-
-    @pytest.fixture
-    def install(self, monkeypatch, tmp_path):
-        """The program's folder, which is also where old data lies."""
-        before = launch_facts()
-        for name in ("INSTALL_DIRECTORY", "OLD_DATA_DIRECTORY"):
-            monkeypatch.setattr(f"Middleware.common.instance_global_variables.{name}", tmp_path)
-        yield tmp_path
-        set_launch_facts(before)
-
-    def test_the_default_roots_have_old_places(self, install):
-        set_launch_facts(LaunchFacts())
-        assert old_discussions(UserSettings("ana")) == install
-
-    @pytest.mark.parametrize("name", ["public_directory", "config_directory", "discussion_directory"])
-    def test_a_named_root_is_the_only_place_of_discussions(self, install, name):
-        set_launch_facts(LaunchFacts(**{name: install / "else"}))
-        assert old_discussions(UserSettings("ana")) is None
-
-    def test_so_is_the_folder_of_the_user_file(self, install):
-        set_launch_facts(LaunchFacts())
-        assert old_discussions(UserSettings("ana", discussion_directory=str(install / "else"))) is None
-
-    def test_naming_the_default_root_changes_nothing(self, install):
-        set_launch_facts(LaunchFacts(public_directory=install / "Public" / "." / "../Public"))
-        assert old_discussions(UserSettings("ana")) == install
-
-    @pytest.mark.parametrize(
-        ("launch", "user", "is_old"),
-        [
-            ({}, {}, True),
-            ({"public_directory": Path("/else")}, {}, False),
-            ({"config_directory": Path("/else/Configs")}, {}, False),
-            ({"sqlite_directory": Path("/else")}, {}, False),
-            ({}, {"sql_lite_directory": "/else"}, False),
-            ({"discussion_directory": Path("/else")}, {}, True),
-        ],
-        ids=["default", "public", "configs", "launch", "user", "only-discussions"],
+def test_a_request_looks_for_old_data_nowhere_else(facts, monkeypatch, tmp_path):
+    """The secret of one installation stays out of another one's prompts."""
+    monkeypatch.setattr("Middleware.common.instance_global_variables.INSTALL_DIRECTORY", tmp_path)
+    monkeypatch.setattr("Middleware.common.instance_global_variables.OLD_DATA_DIRECTORY", tmp_path)
+    (tmp_path / "Public" / "DiscussionIds" / "talk").mkdir(parents=True)
+    set_launch_facts(LaunchFacts(public_directory=tmp_path / "other"))
+    state = RequestState(
+        RequestContext("r", "ana", "openaichatcompletion"), UserSettings("ana"), None, ProcessServices()
     )
-    def test_lock_databases(self, install, launch, user, is_old):
-        (install / "WilmerDb.ana.sqlite").touch()
-        set_launch_facts(LaunchFacts(**launch))
-        found = lock_database_of(UserSettings("ana", **user))
-        assert (found == install / "WilmerDb.ana.sqlite") is is_old
-
-    def test_a_request_looks_nowhere_else(self, install):
-        """The secret of one installation stays out of another one's prompts."""
-        old = install / "Public" / "DiscussionIds" / "talk"
-        old.mkdir(parents=True)
-        set_launch_facts(LaunchFacts(public_directory=install / "other"))
-        state = RequestState(
-            RequestContext("r", "ana", "openaichatcompletion"), UserSettings("ana"), None, ProcessServices()
-        )
-        assert state.stamps("talk").store.folder == install / "other" / "DiscussionIds" / "talk"
+    assert state.stamps("talk").store.folder == tmp_path / "other" / "DiscussionIds" / "talk"
 
 
 def test_an_encrypted_discussion_has_a_key(facts):

@@ -211,6 +211,27 @@ def judged(args):
     return curl_guard.pin_addresses(parts, GUARD)
 
 
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-s", "--proto", "=file", GOOD], "argument 2: --proto is not allowed together with a guard"),
+        (["-s", GOOD, "http://inner.example/"], "argument 3: "),
+    ],
+)
+def test_a_refusal_names_the_argument(args, message):
+    """By its number, as in the list of the node."""
+    with pytest.raises(AddressRefused) as caught:
+        judged(args)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("url", ["a.example:8080/x", "http://a.example:8080/x"])
+def test_where_a_url_leads(url):
+    """Without a scheme it is http; nothing is looked up."""
+    target = curl_guard.target_of(read_arguments([url])[0])
+    assert (target.host, target.port, target.url) == ("a.example", 8080, "http://a.example:8080/x")
+
+
 def test_a_good_url_is_pinned():
     """curl is told the judged addresses and the URL that was judged."""
     parts = judged(["-s", "A.example:8080/x y"])
@@ -324,7 +345,24 @@ def test_a_line_end_elsewhere_is_text(option):
         ("--data-urlencode", "a{v}", "ab@/etc/passwd", True),
         ("--data-urlencode", "{v}", "a=b@c", False),
         ("--data-urlencode", "a={v}", "a=b@c", False),
+        ("-F", "a={v}", "a=@/etc/passwd", True),
+        ("-F", "a={v}", "a=</etc/passwd", True),
+        ("-F", "a{v}", "a=b", False),
+        ("-w", "say {v}", "say %output{/tmp/x}", True),
+        ("-w", "say {v}", "say @home", False),
+        ("-w", "@dir/{v}", "@dir/../x", True),
+        ("-w", "@dir/{v}", "@dir/x", False),
+        ("-w", "%output{dir/{v}", "%output{dir/a}b/../c", False),
         ("-d", "{v}", "<b>a@c</b>", False),
+        ("-d", "a={v}", "a=@/etc/passwd", True),
+        ("-d", "a={v}", "a=b@c", False),
+        ("-d", "a{v}", "a@/etc/passwd", False),
+        ("--json", "a={v}", "a=@/etc/passwd", True),
+        ("-H", "X={v}", "X=@/etc/passwd", True),
+        ("-H", "X: {v}", "X: @home", False),
+        ("", "-sd{v}", "-sd@/etc/passwd", True),
+        ("", "--data=a={v}", "--data=a=@/etc/passwd", True),
+        ("", "--data=a={v}", "--data=a=b", False),
         ("--url-query", "{v}", "a@/etc/passwd", True),
         ("--url-query", "a={v}", "a=b@c", False),
         ("--variable", "{v}", "a@/etc/passwd", True),
@@ -388,6 +426,8 @@ def test_a_value_is_no_file_name(option, form):
         ("-K", "dir/{v}", "../x", False),
         ("-d", "@{v}", "note.txt", True),
         ("-d", "@{v}", "/etc/passwd", False),
+        ("-d", "@x/{v}", "/etc/passwd", False),
+        ("-d", "@x{v}", "/etc/passwd", True),
         ("-d", "@{v}", "../x", False),
         ("-d", "@{v}", "C:/x", False),
         ("-d", "@dir/{v}", "note.txt", True),
@@ -425,11 +465,65 @@ def test_a_file_stays_in_its_folder(before, template, inserted, stays):
     assert (curl_guard.insertion_fault(filled(template, value), before) == "") is stays
 
 
+@pytest.mark.parametrize("option", ["--data-raw", "--form-string", "-A", "-e", "-u", "-X"])
+def test_an_option_that_reads_no_file(option):
+    """Its value is a text, whatever it looks like."""
+    assert curl_guard.insertion_fault(filled("@dir/{v}", "@dir/../x"), option) == ""
+
+
+@pytest.mark.parametrize("option", ["--data-urlencode", "--url-query", "--variable"])
+def test_a_name_and_a_file(option):
+    """`name@file` may begin with the name that was filled in; a value behind it may hold any sign."""
+    assert curl_guard.insertion_fault(filled("a{v}", "ab@c"), option) == curl_guard.AN_OPTION
+    assert curl_guard.insertion_fault(filled("a{v}", "ab=c@d"), option) == ""
+
+
+def test_the_reasons():
+    """As the user reads them."""
+    faults = [
+        curl_guard.insertion_fault(filled(template, value), before)
+        for before, template, value in (
+            ("", "{v}", "-s"),
+            ("-o", "d/{v}", "d/../x"),
+            ("-H", "A: {v}", "A: b\nC: d"),
+        )
+    ]
+    assert faults == [
+        "a variable was filled with an option or the name of a file",
+        "a variable was filled with a path that leads out of the folder of the argument",
+        "a variable was filled with a text that contains a line break, which would add headers or another request",
+    ]
+
+
 def test_what_no_run_decides_is_the_authors():
     """A workflow variable names the folder."""
     written = curl_guard.FilledCommand("{dir}/x", "/srv/../x", None)
     begun = curl_guard.FilledCommand("{dir}/{v}", "/srv/note", "/srv/")
     assert [curl_guard.insertion_fault(each, "-o") for each in (written, begun)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("before", "template", "expected"),
+    [
+        ("-d", "@{file}", True),
+        ("-d", "@dir/{file}", True),
+        ("-d", "{text}", False),
+        ("-d", "to @{name}", False),
+        ("-F", "note=@{file}", True),
+        ("-F", "note={text}", False),
+        ("", "-d@{file}", True),
+        ("", "-sd@{file}", True),
+        ("", "--data=@{file}", True),
+        ("", "--data={text}", False),
+        ("--data-raw", "@{name}", False),
+        ("", "--data-raw=@{name}", False),
+        ("", "@{file}", True),
+        ("-d", "@file", False),
+    ],
+)
+def test_a_file_that_a_variable_names(before, template, expected):
+    """The author wrote the `@`; where the option reads no files, it is a text."""
+    assert curl_guard.names_a_file_by_variable(template, before) is expected
 
 
 @pytest.mark.parametrize(
@@ -445,6 +539,22 @@ def test_a_pattern_in_a_url_names_no_file(output, url, refused):
     """curl puts what it made of the pattern in the place of `#1`."""
     base = "http://a.example/"
     args = [filled("-o", "-o"), filled(output, output), filled(base + "{v}", base + url)]
+    assert curl_guard.names_a_file_by_pattern(args) is refused
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [
+        ([filled("-d", "-d"), filled("{v}", "{a}")], False),
+        ([filled("--url", "--url"), filled("{v}", "{a,b}")], True),
+        ([filled("{a,b}.example", "{a,b}.example")], False),
+        ([filled("-Z", "-Z"), filled("{v}", "{a,b}")], False),
+    ],
+    ids=["in-a-body", "in-a-second-url", "the-authors-own", "behind-an-option-nobody-knows"],
+)
+def test_of_which_patterns_a_file_is_named(more, refused):
+    """Of those that were filled into a URL; what cannot be read is refused elsewhere."""
+    args = [filled("-odir/#1", "-odir/#1"), filled(GOOD, GOOD), *more]
     assert curl_guard.names_a_file_by_pattern(args) is refused
 
 
@@ -516,3 +626,54 @@ def test_the_next_hop_of_a_redirect(status, same, left):
     """Body and keys are dropped as WebFetch drops them."""
     parts = curl_guard.next_hop(read_arguments(COMMAND), status, "http://b/", same_origin=same)
     assert [part.value for part in parts] == left
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("as_head", [True, False], ids=["head", "post"])
+def test_which_redirects_ask_without_a_body(status, as_head):
+    """301 to 303, but not for HEAD, which stays one."""
+    command = ["-I", GOOD] if as_head else ["-X", "POST", "-d", "x", "-H", "Content-Length: 1", GOOD]
+    before = read_arguments(command)
+    after = curl_guard.next_hop(before, status, "http://b/", same_origin=True)
+    kept = len(after) == len(before)
+    assert kept is (as_head or status > 303)
+    assert after[-1].value == "http://b/"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "-d",
+        "--data-ascii",
+        "--data-binary",
+        "--data-raw",
+        "--data-urlencode",
+        "--json",
+        "-F",
+        "--form-string",
+        "-T",
+    ],
+)
+def test_what_is_a_body(option):
+    """Each kind is left out where the next request has none."""
+    parts = curl_guard.next_hop(read_arguments([option, "x", GOOD]), 302, "http://b/", same_origin=True)
+    assert [part.name for part in parts] == ["url"]
+
+
+@pytest.mark.parametrize("option", ["-u", "--oauth2-bearer", "-b", "-E", "--key", "--pass"])
+def test_what_is_a_key(option):
+    """It goes to no other server."""
+    command = read_arguments([option, "x", "-H", "Cookie: c", "-H", "Accept: a", GOOD])
+    parts = curl_guard.next_hop(command, 307, "http://b/", same_origin=False)
+    assert [part.value for part in parts] == ["Accept: a", "http://b/"]
+
+
+def test_what_a_run_is_guarded_by():
+    """http alone, no patterns in URLs, no passwords of other programs."""
+    assert [(part.name, part.value) for part in curl_guard.GUARDED] == [
+        ("proto", "=http,https"),
+        ("proto-redir", "=http,https"),
+        ("proto-default", "http"),
+        ("globoff", None),
+        ("no-netrc", None),
+    ]
