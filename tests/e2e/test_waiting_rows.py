@@ -15,6 +15,7 @@ from tests.patience import PATIENCE_S, wait_until
 pytestmark = pytest.mark.e2e
 
 HOLD = "hold the slot (waiting rows)"
+AT_ENDPOINT = "stay at the endpoint (waiting rows)"
 USERS = {"mira": {}, "jo": {"user": {"redactLogOutput": True}}}
 
 
@@ -87,7 +88,7 @@ def test_a_name_that_is_not_there_is_refused_at_once(server):
 def test_a_call_that_waits_for_its_endpoint_says_so(launch, backend):
     """There are slots at the door, and one at the endpoint."""
     over = threading.Event()
-    backend.on(f"{HOLD} of the endpoint", Reply(("done",), after=over))
+    backend.on(AT_ENDPOINT, Reply(("done",), after=over))
     server = launch({"mira": {"endpoints": {"Model": {"maxConcurrentRequests": 1}}}}, "--concurrency", "4")
 
     def post(text):
@@ -99,8 +100,8 @@ def test_a_call_that_waits_for_its_endpoint_says_so(launch, backend):
     def places():
         return [run["where"] for run in rows(server)]
 
-    threads = [post(f"{HOLD} of the endpoint")]
-    wait_until(lambda: backend.calls(f"{HOLD} of the endpoint"))
+    threads = [post(AT_ENDPOINT)]
+    wait_until(lambda: backend.calls(AT_ENDPOINT))
     threads.append(post("Hello"))
     wait_until(lambda: "node 1 of 1, waits for a slot of Model" in places(), said=places)
     over.set()
