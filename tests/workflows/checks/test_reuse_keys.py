@@ -24,7 +24,7 @@ WRONG = [
     *[(ENDPOINT, "promptCaching", value, CACHING) for value in (True, 5, "10m", ["5m"])],
     *[(ENDPOINT, "promptCacheKey", value, "true or false") for value in ("true", 1, ["true"])],
     *[(ENDPOINT, "moreEndpoints", value, "a list") for value in ("http://b:1", True, {}, 5)],
-    *[(ENDPOINT, "machine", value, "a string") for value in (5, True, ["desk"])],
+    *[(ENDPOINT, "machine", value, "a word without blanks") for value in (5, True, ["desk"])],
 ]
 
 
