@@ -73,7 +73,8 @@ def open_answer(
             return _manager(user, request).open_run(user.open_web_ui_task_workflow, question)
     else:
         found = header_discussion_id(messages, user, headers or {})
-        question = replace(question, messages=messages, discussion_id=found)
+        if messages is not question.messages or found != question.discussion_id:
+            question = replace(question, messages=messages, discussion_id=found)
     if place is not None:
         return _manager(user, request).open_run(place.name, question, folder=place.folder)
     return _engine().open_answer_run(_manager(user, request), question)

@@ -140,6 +140,13 @@ def _properties(value: Any, wanted: Mapping[str, Any]) -> bool:
     return all(plainly_fits(value[name], inner) for name, inner in wanted.items() if name in value)
 
 
+def _additional(value: Any, wanted: Any) -> bool:
+    """Of all properties: which of them are named beside this keyword is not known here."""
+    return (
+        wanted is True or not isinstance(value, dict) or all(plainly_fits(v, wanted) for v in value.values())
+    )
+
+
 _KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
     "type": _has_type,
     "enum": lambda value, wanted: any(type(one) is type(value) and one == value for one in wanted),
@@ -154,7 +161,7 @@ _KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
     ),
     "properties": _properties,
     "required": lambda value, wanted: not isinstance(value, dict) or all(name in value for name in wanted),
-    "additionalProperties": lambda value, wanted: wanted is True,
+    "additionalProperties": _additional,
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Protocol
@@ -61,30 +61,37 @@ def take_slots(
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
     meanwhile, ConfigError for a faulty Machines.json, and what `choose` raises."""
-    wait_s = launch_facts().concurrency_timeout_s
+    wait_s, readings = launch_facts().concurrency_timeout_s, readings_ahead()
     with ExitStack() as taken:
-        taken.enter_context(readings_ahead().call_at(places_of(endpoint, whole_process, choose)))
+        taken.callback(readings.end_call, readings.begin_call(places_of(endpoint, whole_process, choose)))
         for gate, ask in _gates(endpoint, whole_process, choose):
             if isinstance(gate, Stop):
-                taken.enter_context(readings_ahead().call_at([gate.url]))
-            with nullcontext() if trace is None else trace.waiting() as begin:
+                taken.callback(readings.end_call, readings.begin_call([gate.url]))
+            try:
                 admitted = gate.acquire(
                     timeout=wait_s,
                     request_id=request_id or "",
                     ask=ask,
                     behind=ask is not None and _is_task(),
-                    learn=begin and partial(begin, _wait_words(endpoint, gate, ask)),
+                    learn=None if trace is None else partial(_note_wait, trace, endpoint, gate, ask),
                 )
+            finally:
+                if trace is not None:
+                    trace.end_wait()
             if not admitted:
                 raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
             taken.callback(gate.release)
         return taken.pop_all()
 
 
-def _wait_words(endpoint: EndpointConfig, gate: FairGate | Stop, ask: Ask | None) -> str:
+def _note_wait(trace: TracedNode, endpoint: EndpointConfig, gate: FairGate | Stop, ask: Ask | None) -> None:
+    """There is no slot at once."""
     if ask is not None:
-        return f"a turn at the machine '{ask.machine}'"
-    return "a slot for an outgoing call" if gate is outgoing_gate() else f"a slot of {endpoint.name}"
+        trace.begin_wait(f"a turn at the machine '{ask.machine}'")
+    elif gate is outgoing_gate():
+        trace.begin_wait("a slot for an outgoing call")
+    else:
+        trace.begin_wait(f"a slot of {endpoint.name}")
 
 
 def take_spare_slots(

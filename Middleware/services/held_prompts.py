@@ -21,7 +21,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -65,45 +65,38 @@ class Comparison(NamedTuple):
 class PromptDigest:
     """One prompt as digests. Never changed.
 
-    `chars`: of the whole prompt. `head_chars`: of its tools and the system messages before anything else,
-    which many conversations may share.
+    `digests`: chained, so those that two prompts share stand in front. `chars`: of the whole prompt.
+    `head_chars`: of its tools and the system messages before anything else, which many conversations may
+    share.
     """
 
-    __slots__ = ("_digests", "_places", "chars", "expected_chars", "head_chars")
+    __slots__ = ("_lengths", "_roles", "_starts", "chars", "digests", "expected_chars", "head_chars")
 
-    def __init__(self, digests: array[int], places: list[tuple[int, int, str]], chars: int) -> None:
-        """`places`: of each message the index of its first digest, the characters before it, its role."""
-        self._digests, self._places, self.chars = digests, places, chars
-        self.head_chars = next((before for _, before, role in places if role not in _HEAD_ROLES), chars)
-        self.expected_chars = places[-_BEHIND][1] if len(places) >= _BEHIND else 0
+    def __init__(
+        self, roles: Sequence[str], lengths: Sequence[int], digests: array[int], starts: Sequence[int]
+    ) -> None:
+        """Of each message its role, its characters and, as far as it is compared, the index of its first
+        digest."""
+        self._roles, self._lengths, self.digests, self._starts = roles, lengths, digests, starts
+        self.chars = sum(lengths)
+        behind = next((at for at, role in enumerate(roles) if role not in _HEAD_ROLES), len(roles))
+        self.head_chars = sum(lengths[:behind])
+        self.expected_chars = self.chars - sum(lengths[-_BEHIND:])
 
     @classmethod
     def of(cls, parts: Iterable[tuple[str, str]]) -> PromptDigest:
         """Of the messages in their order as `(role, text)`. Tools are the first one, of the role `tools`; a
         flat prompt is one message. Takes about a millisecond for each million characters."""
-        digests: array[int] = array("q")
-        places: list[tuple[int, int, str]] = []
-        digest = chars = 0
-        add = digests.append
-        for role, text in parts:
-            places.append((len(digests), chars, role))
-            length = len(text)
-            if chars <= MOST_CHARS and len(digests) < _MOST_OF_ONE:
-                add(digest := hash((digest, role, chars, text[:BLOCK_CHARS])))
-                for start in range(BLOCK_CHARS, min(length, MOST_CHARS - chars), BLOCK_CHARS):
-                    add(digest := hash((digest, text[start : start + BLOCK_CHARS])))
-            chars += length
-        return cls(digests, places, chars)
+        parts = list(parts)
+        lengths = [len(text) for _, text in parts]
+        is_whole = sum(lengths) <= MOST_CHARS and len(parts) <= _MOST_OF_ONE - MOST_CHARS // BLOCK_CHARS
+        return cls([role for role, _ in parts], lengths, *_digest(parts if is_whole else _cut(parts)))
 
-    @property
-    def digests(self) -> array[int]:
-        return self._digests
-
-    def count_common(self, digests: array[int]) -> int:
-        """How many digests at the beginning are the same. As each is made with the one before, those that are
-        equal stand in front of those that are not."""
-        own = self._digests
-        low, high = 0, min(len(own), len(digests))
+    def count_common(self, digests: array[int], least: int = 0) -> int:
+        """How many digests at the beginning are the same. `least`: so many are known to be. As each is made
+        with the one before, those that are equal stand in front of those that are not."""
+        own = self.digests
+        low, high = least, min(len(own), len(digests))
         while low < high:
             middle = (low + high) // 2
             if own[middle] == digests[middle]:
@@ -114,25 +107,59 @@ class PromptDigest:
 
     def chars_before(self, count: int) -> int:
         """The characters that the first `count` digests stand for: of a very long prompt never all."""
-        digests = len(self._digests)
+        digests = len(self.digests)
         if not digests:
             return 0
         place, character = self._place_of(min(count, digests - 1))
         rest = BLOCK_CHARS if count >= digests else 0
-        return min(self.chars, self._places[place][1] + character + rest)
+        return min(self.chars, sum(self._lengths[:place]) + character + rest)
 
     def place_behind(self, count: int) -> PromptPlace | None:
         """What the digest behind the first `count` stands for; None: there is none."""
-        if count >= len(self._digests):
+        if count >= len(self.digests):
             return None
         place, character = self._place_of(count)
-        role, has_tools = self._places[place][2], self._places[0][2] == "tools"
+        role, has_tools = self._roles[place], self._roles[0] == "tools"
         return PromptPlace(place + (not has_tools), character, role if role in _ROLES else "")
 
     def _place_of(self, index: int) -> tuple[int, int]:
         """The message that a digest belongs to, from 0, and the first of its characters."""
-        place = bisect_right(self._places, index, key=lambda place: place[0]) - 1
-        return place, (index - self._places[place][0]) * BLOCK_CHARS
+        place = bisect_right(self._starts, index) - 1
+        return place, (index - self._starts[place]) * BLOCK_CHARS
+
+
+def _digest(parts: Iterable[tuple[str, str]]) -> tuple[array[int], list[int]]:
+    """The digests of the messages, and of each the index of its first one. Short messages, of which there may
+    be thousands, take the shortest way through."""
+    digests: list[int] = []
+    starts: list[int] = []
+    digest = 0
+    add, start_at = digests.append, starts.append
+    for role, text in parts:
+        start_at(len(digests))
+        length = len(text)
+        if length <= BLOCK_CHARS:
+            add(digest := hash((digest, role, text)))
+            continue
+        add(digest := hash((digest, role, text[:BLOCK_CHARS])))
+        if length <= 2 * BLOCK_CHARS:
+            add(digest := hash((digest, text[BLOCK_CHARS:])))
+            continue
+        for start in range(BLOCK_CHARS, length, BLOCK_CHARS):
+            add(digest := hash((digest, text[start : start + BLOCK_CHARS])))
+    return array("q", digests), starts
+
+
+def _cut(parts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The first messages of a very long prompt, as far as they are compared: the last one to whole blocks."""
+    chars = digests = 0
+    for role, text in parts:
+        if chars > MOST_CHARS or digests >= _MOST_OF_ONE:
+            return
+        blocks = max(1, -(-min(len(text), MOST_CHARS - chars) // BLOCK_CHARS))
+        yield role, text[: blocks * BLOCK_CHARS]
+        chars += len(text)
+        digests += blocks
 
 
 class _Held(NamedTuple):
@@ -208,12 +235,15 @@ def _server(address: str, model: str) -> tuple[str, str]:
 
 
 def _compare(prompt: PromptDigest, held: tuple[_Held, ...]) -> Comparison:
-    """Of several that share as much, the newest is the best."""
+    """Of several that share as much, the newest is the best. One that shares more than the best so far has
+    the digest behind in common with `prompt`: the others are not looked through."""
     if not held:
         return Comparison()
-    counts = [prompt.count_common(one.digests) for one in held]
-    count = max(counts)
-    best = held[len(counts) - 1 - counts[::-1].index(count)]
+    own, best = prompt.digests, held[-1]
+    count = prompt.count_common(best.digests)
+    for one in held[-2::-1]:
+        if count < len(own) and count < len(one.digests) and own[count] == one.digests[count]:
+            best, count = one, prompt.count_common(one.digests, count + 1)
     return Comparison(True, prompt.chars_before(count), prompt.place_behind(count), best.expected_chars)
 
 

@@ -8,9 +8,8 @@ Knows ids and slots: no prompt, no backend. Source: spec prompt-reuse.md 6.
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection
+from contextlib import ExitStack
 from functools import lru_cache
 
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
@@ -66,39 +65,50 @@ class Readings:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._calls: Counter[str] = Counter()
+        self._calls: dict[str, int] = {}
         self._readings: dict[Reading, frozenset[str]] = {}
 
-    @contextmanager
-    def call_at(self, places: Collection[str]) -> Iterator[None]:
-        """Inside the block a call waits for these places or is under way there: no reading is."""
-        names = {_place(place) for place in places}
+    def begin_call(self, places: Collection[str]) -> frozenset[str]:
+        """A call waits for these places or is under way there, and no reading is, until `end_call` of what
+        this gives.
+        """
+        names = frozenset(map(_place, places))
         with self._guard:
-            self._calls.update(names)
-        self.make_way(names)
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._calls.subtract(names)
-                self._calls += Counter()  # what is at 0 goes
+            for name in names:
+                self._calls[name] = self._calls.get(name, 0) + 1
+            met = self._take_out(names)
+        for reading in met:
+            reading.stop()
+        return names
+
+    def end_call(self, names: frozenset[str]) -> None:
+        """That call is over."""
+        with self._guard:
+            for name in names:
+                self._calls[name] -= 1
+                if not self._calls[name]:
+                    del self._calls[name]
 
     def make_way(self, places: Collection[str]) -> None:
         """Stop the readings at these places."""
-        names = {_place(place) for place in places}
         with self._guard:
-            met = [reading for reading, held in self._readings.items() if held & names]
-            for reading in met:
-                del self._readings[reading]
+            met = self._take_out(frozenset(map(_place, places)))
         for reading in met:
             reading.stop()
+
+    def _take_out(self, names: frozenset[str]) -> list[Reading]:
+        """Those there. The guard is held."""
+        met = [reading for reading, held in self._readings.items() if held & names]
+        for reading in met:
+            del self._readings[reading]
+        return met
 
     def begin(self, reading: Reading, address: str, others: Collection[str] = ()) -> bool:
         """The reading begins at an address, if no call and no other reading of this process is there; to be
         ended by `end`. `others`: places besides that it may hold."""
         name = _place(address)
         with self._guard:
-            if self._calls[name] or any(name in held for held in self._readings.values()):
+            if name in self._calls or any(name in held for held in self._readings.values()):
                 return False
             reading.address = address
             self._readings[reading] = frozenset((name, *map(_place, others)))

@@ -328,22 +328,17 @@ class TracedNode(NamedTuple):
     def tell(self, what: str) -> None:
         self.run.tell(what, self.node)
 
-    @contextmanager
-    def waiting(self) -> Iterator[Callable[[str], None]]:
-        """Inside the block something may be waited for: call what is given here when it is, with for what."""
-        waits: list[Wait] = []
+    def begin_wait(self, what: str) -> None:
+        """A call of the node must wait. `what`: for what, as of `Wait`."""
+        self.node.waits.append(Wait(what))
+        self.tell("wait")
 
-        def begin(what: str) -> None:
-            waits.append(Wait(what))
-            self.node.waits.append(waits[-1])
+    def end_wait(self) -> None:
+        """It waits no more, if it did."""
+        waits = self.node.waits
+        if waits and not waits[-1].ended:
+            waits[-1].ended = time.monotonic()
             self.tell("wait")
-
-        try:
-            yield begin
-        finally:
-            for wait in waits:
-                wait.ended = time.monotonic()
-                self.tell("wait")
 
     def note_first_text(self, counter: Callable[[], int] | None) -> None:
         """The first text of the answer leaves."""

@@ -36,14 +36,16 @@ def encode_json(value: Any) -> bytes:
 
 
 def _written_fast(value: Any) -> bytes | None:
-    """None: orjson is not there, or this is not for it (lone surrogates, numbers of more than 64 bits)."""
-    if orjson is None or not _is_plain(value):
+    """None: orjson is not there, or this is not for it (lone surrogates, numbers of more than 64 bits, no
+    numbers). Most payloads hold no null and no such word, and are not looked through.
+    """
+    if orjson is None:
         return None
     try:
         written: bytes = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS)
     except TypeError:
         return None
-    return written
+    return written if b"null" not in written or _is_plain(value) else None
 
 
 def _written(value: Any) -> bytes:

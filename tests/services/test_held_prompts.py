@@ -84,6 +84,13 @@ class TestComparison:
         """Another node's prompt in between does not hide the one before."""
         assert recorded(held, FIRST, [("system", "other")], SECOND).shared_chars == 1005
 
+    def test_one_that_is_no_better_gives_way_to_a_newer_one(self, held):
+        """What could have been shared is known of the one that was compared."""
+        older = [*FIRST, ("assistant", "a" * 70), ("user", "Go on"), ("assistant", "So")]
+        newer = [*FIRST, ("assistant", "b" * 40), ("user", "Go on"), ("assistant", "So")]
+        seen = recorded(held, older, newer, [("system", "other")], [*FIRST, ("assistant", "c")])
+        assert (seen.shared_chars, seen.expected_chars) == (1005, 1045)
+
     def test_tools_are_the_first_message(self, held):
         """Templates write them in front: other tools, nothing shared."""
         seen = recorded(held, [("tools", "[1]"), *FIRST], [("tools", "[2]"), *FIRST])
@@ -110,6 +117,21 @@ class TestComparison:
         long = [("user", "a" * (MOST_CHARS + 5000))]
         digest = PromptDigest.of(long)
         assert (digest.chars, recorded(held, long, long).shared_chars) == (MOST_CHARS + 5000, MOST_CHARS)
+
+    @pytest.mark.parametrize(
+        ("before", "shared"),
+        [
+            (MOST_CHARS - 300, MOST_CHARS - 300 + 512),
+            (MOST_CHARS, MOST_CHARS + 256),
+            (MOST_CHARS + 1, MOST_CHARS),
+        ],
+        ids=["the last blocks are whole", "a message that begins at the limit", "one behind it"],
+    )
+    def test_the_limit_may_be_inside_any_message(self, held, before, shared):
+        """What is compared ends with a block."""
+        long = [("system", "a" * before), ("user", "b" * 5000), ("assistant", "c")]
+        other = [("system", "a" * before), ("user", "b" * 5000), ("assistant", "d")]
+        assert recorded(held, other, long).shared_chars == shared
 
     @given(
         st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text("ab", max_size=600))), st.data()

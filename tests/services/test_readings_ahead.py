@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -36,6 +36,14 @@ def slots(freed):
     return taken
 
 
+@contextmanager
+def a_call(readings, *places):
+    """Inside the block one is under way there."""
+    names = readings.begin_call(places)
+    yield
+    readings.end_call(names)
+
+
 class TestBeginning:
     def test_where_nothing_is_under_way(self, readings, reading):
         """An address is one with and without a slash at its end."""
@@ -46,9 +54,9 @@ class TestBeginning:
 
     def test_not_while_a_call_is_there(self, readings, reading):
         """It waits there for its slot, or has it. Calls elsewhere do not matter."""
-        with readings.call_at([f"{HOME}/"]), readings.call_at([HOME]):
+        with a_call(readings, f"{HOME}/"), a_call(readings, HOME):
             assert not readings.begin(reading, HOME)
-        with readings.call_at(["http://other:1"]):
+        with a_call(readings, "http://other:1"):
             assert readings.begin(reading, HOME)
 
     def test_one_at_a_time_at_an_address(self, readings, reading, cancellation):
@@ -65,7 +73,7 @@ class TestGivingWay:
         freed, aborted = [], []
         assert readings.begin(reading, HOME, ["machine desk"]) and reading.hold(slots(freed))
         cancellation.register_abort_callback(reading.id, lambda: aborted.append(freed[:]))
-        with readings.call_at([place]):
+        with a_call(readings, place):
             assert freed == ["free"] and aborted == [["free"]]
             assert cancellation.is_cancelled(reading.id) and readings.count_at(HOME) == 0
         readings.end(reading)
@@ -74,7 +82,7 @@ class TestGivingWay:
     def test_a_call_elsewhere_does_not(self, readings, reading, cancellation):
         """Other addresses, other machines."""
         assert readings.begin(reading, HOME, ["machine desk"])
-        with readings.call_at(["http://other:1", "machine attic"]):
+        with a_call(readings, "http://other:1", "machine attic"):
             assert not cancellation.is_cancelled(reading.id) and readings.count_at(HOME) == 1
 
     def test_one_that_was_stopped_gets_no_slots(self, readings, reading):
@@ -105,7 +113,7 @@ def test_calls_and_readings_of_many_threads_leave_nothing_behind(readings, cance
 
     def call():
         for _ in range(200):
-            with readings.call_at([HOME]):
+            with a_call(readings, HOME):
                 assert readings.count_at(HOME) == 0
 
     def read():

@@ -42,6 +42,7 @@ class TestValues:
             pytest.param(
                 {"messages": MESSAGES, "stream": True, "temperature": 0.7, "seed": None}, id="a-payload"
             ),
+            pytest.param({"content": "null", "stop": None, "x": 0.5}, id="nothing-and-its-name"),
             pytest.param({"n": [0, -1, 2**53 + 1, 2**64, -(2**63) - 1, 10**40]}, id="whole-numbers"),
             pytest.param({"x": [0.1, -0.0, 1e16, 1e-7, 1.7976931348623157e308, 5e-324]}, id="numbers"),
             pytest.param({"text": Subclass("a"), "tuple": ("a", 1)}, id="subclasses"),

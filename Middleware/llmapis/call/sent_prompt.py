@@ -41,7 +41,10 @@ def prompt_parts(payload: Mapping[str, Any], system_prompt: str | None = None) -
         parts.append(("system", _content_text(system)))
     messages = payload.get("messages")
     for message in messages if isinstance(messages, list) else ():
-        parts.append((str(message.get("role")), _message_text(message)))
+        text = message.get("content")
+        if text.__class__ is not str or len(message) > 2:
+            text = _message_text(message)  # nearly every message of a long chat is a plain one
+        parts.append((str(message.get("role")), text))
     prompt = payload.get("prompt")
     if isinstance(prompt, str):
         parts += _flat_parts(prompt, system_prompt, payload.get("images"))

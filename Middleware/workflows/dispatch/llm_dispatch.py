@@ -32,6 +32,7 @@ from Middleware.workflows.dispatch.client_wishes import take_wishes
 from Middleware.workflows.dispatch.late_prompt import NO_LATE_PROMPT, LatePrompt
 from Middleware.workflows.dispatch.prompt_assembly import (
     Clamp,
+    MakeCall,
     Parts,
     assemble,
     assemble_next_turn,
@@ -185,8 +186,8 @@ class LLMDispatchService:
         """What will be asked, and the tool call that must come of it, if one must; a dry run stops here.
 
         Raises ConfigError (no endpoint, unknown schema), ValueError (no messages)."""
-        parts, asked, demand = _question(context, call)
-        asked, clamp = assemble(parts, _shape(context, call), asked)
+        parts, make, demand = _question(context, call)
+        asked, clamp = assemble(parts, _shape(context, call), make)
         _report(context, clamp)
         return asked, demand
 
@@ -194,8 +195,8 @@ class LLMDispatchService:
     def beginning(context: ExecutionContext, call: LlmCall) -> CallArguments:
         """What `prepare` will ask first, as far as it is known before the nodes in front have run: all but
         the late prompt. For reading ahead, as `next_turn`. Raises as `prepare`."""
-        parts, asked, _ = _question(context, call, late_comes_later=True)
-        return replace(assemble(parts, _shape(context, call), asked)[0], rebuild=None)
+        parts, make, _ = _question(context, call, late_comes_later=True)
+        return replace(assemble(parts, _shape(context, call), make)[0], rebuild=None)
 
     @staticmethod
     def next_turn(context: ExecutionContext, call: LlmCall, answer: str) -> CallArguments:
@@ -206,8 +207,8 @@ class LLMDispatchService:
         For a node that sends the conversation, to a backend that takes messages. Raises as `prepare`. Source:
         prompt-reuse.md 6.
         """
-        parts, asked, _ = _question(context, call)
-        return replace(assemble_next_turn(parts, _shape(context, call), asked, answer), rebuild=None)
+        parts, make, _ = _question(context, call)
+        return replace(assemble_next_turn(parts, _shape(context, call), make, answer), rebuild=None)
 
     @staticmethod
     def dispatch(context: ExecutionContext, call: LlmCall) -> NodeResult:
@@ -234,9 +235,9 @@ class LLMDispatchService:
 
 def _question(
     context: ExecutionContext, call: LlmCall, *, late_comes_later: bool = False
-) -> tuple[Parts, CallArguments, Demand | None]:
-    """What the call wants to send, the call still without its prompt, and the tool call that must come of
-    it. `late_comes_later`: the late prompt is not filled, as what it names may not be there yet.
+) -> tuple[Parts, MakeCall, Demand | None]:
+    """What the call wants to send, what makes the call when its prompt is there, and the tool call that must
+    come of it. `late_comes_later`: the late prompt is not filled, as what it names may not be there yet.
     """
     model = _model(context)
     parts = _parts(context, call, model, late_comes_later=late_comes_later)
@@ -244,7 +245,8 @@ def _question(
     demand, schema = _constraints(context, model, bool(parts.tools), taken.get("response_format"))
     if demand is not None:
         parts = replace(parts, demand=demand.instruction)
-    asked = CallArguments(
+    make = partial(
+        CallArguments,
         tools=list(parts.sent_tools) or None,
         tool_choice=context.tool_choice if parts.sent_tools else None,
         parallel_tool_calls=taken.get("parallel_tool_calls") if parts.sent_tools else None,
@@ -256,7 +258,7 @@ def _question(
         chat=context.discussion_id or _first_message(context.messages),
         rebuild=partial(_rebuild, call, parts),
     )
-    return parts, asked, demand
+    return parts, make, demand
 
 
 def _first_message(messages: Messages | None) -> str:
@@ -368,7 +370,7 @@ def _rebuild(call: LlmCall, parts: Parts, asked: CallArguments, service: LlmApiS
     if call.must_show and not service.can_show(call.must_show):
         message = f"cannot take an image from this source: {call.must_show:.100}"
         raise BackendError(service.endpoint.name, "config_error", message)
-    return assemble(parts, LlmHandler.of(service, bare=call.bare), asked)[0]
+    return assemble(parts, LlmHandler.of(service, bare=call.bare), partial(replace, asked))[0]
 
 
 def _split_exchange(messages: Messages, model: LlmHandler) -> tuple[Messages, Messages]:

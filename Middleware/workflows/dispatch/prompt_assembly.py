@@ -83,8 +83,13 @@ class Parts:
         return "\n\n".join(filter(None, (self.system, self.demand)))
 
 
-def assemble(parts: Parts, model: LlmHandler, call: CallArguments) -> tuple[CallArguments, Clamp]:
-    """`call` with the prompt that `model` is sent for `parts`, and the clamp that it was cut to.
+MakeCall = Callable[..., CallArguments]
+"""Makes a call from its prompt, by the fields' names: `CallArguments` with all else given, or another call's
+copy."""
+
+
+def assemble(parts: Parts, model: LlmHandler, make: MakeCall) -> tuple[CallArguments, Clamp]:
+    """The call with the prompt that `model` is sent for `parts`, and the clamp that it was cut to.
 
     Chat: `conversation`. Flat: the two texts, and a conversation only if images go along. Never raises on any
     conversation.
@@ -92,19 +97,31 @@ def assemble(parts: Parts, model: LlmHandler, call: CallArguments) -> tuple[Call
     clamp = Clamp.of(parts, model.llm.endpoint)
     if model.takes_message_collection:
         sent = add_late(_chat(parts, clamp), parts.late, system_stays=not model.llm.lifts_system_messages)
-        call = replace(call, conversation=sent.messages, system_prompt=None, prompt=None)
-        return replace(call, late_text=sent.text, late_place=sent.place), clamp
+        chat = make(
+            conversation=sent.messages,
+            system_prompt=None,
+            prompt=None,
+            late_text=sent.text,
+            late_place=sent.place,
+        )
+        return chat, clamp
     turns = None if parts.authored is not None else _flat_turns(parts, clamp)
     images = gathered_images(parts, turns if parts.steady is not None else None)
     pictures = [{"role": "user", "content": "", "images": images}] if images else None
     sent = LateMessages([]) if turns is None else add_late(turns, parts.late, system_stays=False)
     system, text = _flat(parts, sent.messages, model, clamp)
-    call = replace(call, conversation=pictures, system_prompt=system, prompt=text)
-    return replace(call, late_text=sent.text, late_place=sent.place), clamp
+    flat = make(
+        conversation=pictures,
+        system_prompt=system,
+        prompt=text,
+        late_text=sent.text,
+        late_place=sent.place,
+    )
+    return flat, clamp
 
 
-def assemble_next_turn(parts: Parts, model: LlmHandler, call: CallArguments, answer: str) -> CallArguments:
-    """`call` with what the prompt of the next turn will begin with, once this turn is answered: for reading
+def assemble_next_turn(parts: Parts, model: LlmHandler, make: MakeCall, answer: str) -> CallArguments:
+    """The call with what the prompt of the next turn will begin with, once this turn is answered: for reading
     ahead, by a backend that takes messages.
 
     The system prompt, the window as the next turn will begin it, `answer` (as the user sees it) at its end;
@@ -115,7 +132,7 @@ def assemble_next_turn(parts: Parts, model: LlmHandler, call: CallArguments, ans
     new: Message = {"role": "user", "content": ""}
     late = replace(parts.late, comes_later=True)
     next_turn = replace(parts, messages=[*parts.messages, said, new], late=late)
-    call, _ = assemble(next_turn, model, call)
+    call, _ = assemble(next_turn, model, make)
     return replace(call, conversation=(call.conversation or [])[:-1])
 
 

@@ -63,7 +63,7 @@ class NodeKey(Key):
             raise ConfigError(f"'{name}' must be {error}") from None
         if typed is None and self.required:
             raise self._missing(document, name)
-        return self.value(None) if typed is None else typed
+        return self.absent if typed is None else typed
 
     def _missing(self, document: Mapping[str, Any], name: str) -> ConfigError:
         if self.number:

@@ -257,9 +257,9 @@ def _wait_for(reading: Reading, trace: TracedNode | None) -> None:
     if trace is None or reading.ended.is_set():
         reading.ended.wait()
         return
-    with trace.waiting() as begin:
-        begin("its prompt to be read")
-        reading.ended.wait()
+    trace.begin_wait("its prompt to be read")
+    reading.ended.wait()
+    trace.end_wait()
 
 
 def _reading_id(context: NodeContext) -> str:

@@ -40,7 +40,7 @@ def _model(
 
 def assemble_cut(parts: Parts, model: LlmHandler) -> tuple[CallArguments, Clamp]:
     """A call that asks nothing else, and what it was cut to."""
-    return assemble(parts, model, CallArguments())
+    return assemble(parts, model, CallArguments)
 
 
 def assembled(parts: Parts, model: LlmHandler) -> CallArguments:

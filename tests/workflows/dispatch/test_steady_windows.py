@@ -177,7 +177,7 @@ class TestNextTurn:
             now = parts(messages, SteadyWindow(), **fields)
             later = parts([*messages, said("assistant", "A"), said("user", "new")], SteadyWindow(), **fields)
 
-            ahead = assemble_next_turn(now, chat_model(), CallArguments(), "A")
+            ahead = assemble_next_turn(now, chat_model(), CallArguments, "A")
             sent = assembled(later, chat_model()).conversation
             assert ahead.conversation == sent[:-1]
             assert (ahead.late_text, sent[-1]["content"]) == ("", "new\n\nlate")
@@ -192,7 +192,7 @@ class TestNextTurn:
 
         for size in range(1400, 3000, 100):
             model = chat_model(maxContextTokenSize=size)
-            ahead = assemble_next_turn(parts(messages, **fields), model, CallArguments(), "A")
+            ahead = assemble_next_turn(parts(messages, **fields), model, CallArguments, "A")
             sent = assembled(later, model).conversation
             assert ahead.conversation == sent[: len(ahead.conversation)], size
             assert (ahead.conversation[-1]["content"], ahead.late_text, ahead.late_place) == ("A", "", "")
@@ -202,5 +202,5 @@ class TestNextTurn:
         """The unknown one is left out again."""
         given = parts(chat(3), clampPromptToContextWindow=clamp)
 
-        ahead = assemble_next_turn(given, chat_model(maxContextTokenSize=4000), CallArguments(), "A")
+        ahead = assemble_next_turn(given, chat_model(maxContextTokenSize=4000), CallArguments, "A")
         assert [m["content"] for m in ahead.conversation] == ["u0", "a0", "u1", "A"]
