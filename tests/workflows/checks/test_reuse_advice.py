@@ -113,7 +113,9 @@ def test_a_prompt_that_repeats_the_conversation(advised):
     assert found.after.read_chars < found.before.read_chars / 2
 
 
-@pytest.mark.parametrize(("windows", "advised_window"), [([], 20), ([None], 20), ([40], 40), ([40, 60], 60)])
+@pytest.mark.parametrize(
+    ("windows", "advised_window"), [([], 20), ([40], 40)], ids=["alone", "beside-another"]
+)
 def test_how_long_the_conversation_becomes(advised, windows, advised_window):
     """As long as other nodes have it, so that they share it; else 20 messages."""
     nodes = [ask(lastMessagesToSendInsteadOfPrompt=window, steadyWindow=True) for window in windows]
@@ -123,6 +125,22 @@ def test_how_long_the_conversation_becomes(advised, windows, advised_window):
     )
     change = next(one.change for one in found.advice if one.node[1] == 1)
     assert change["lastMessagesToSendInsteadOfPrompt"] == advised_window
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [ask(steadyWindow=True), ask(systemPrompt="Take notes.", prompt="Note {agent1Output}")],
+        [ask(lastMessagesToSendInsteadOfPrompt=2)],
+    ],
+    ids=["prompt-of-its-own", "it-would-not-help"],
+)
+def test_nothing_to_say(advised, nodes):
+    """A node that sends no conversation has no use for a late prompt; a change that was tried in vain is not
+    told.
+    """
+    found = advised(*nodes)
+    assert (found.advice, found.after) == ([], None)
 
 
 def test_relative_times_are_a_note(advised):
