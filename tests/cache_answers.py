@@ -43,9 +43,18 @@ def sse(*events: Any, named: bool = False, end: str = "") -> bytes:
     return ("".join(map(framed, events)) + end).encode()
 
 
-def counted(prompt: int, completion: int, **more: int) -> dict[str, int]:
+def counted(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
     counts = {"prompt_tokens": prompt, "completion_tokens": completion}
     return {**counts, "total_tokens": prompt + completion, **more}
+
+
+def timed(prompt: int, held: int, prompt_ms: float, completion_ms: float) -> dict[str, Any]:
+    """What llama.cpp reported of an answer of 8 tokens, as the standard has it."""
+    times = {
+        "prompt_duration_ns": round(prompt_ms * 1e6),
+        "completion_duration_ns": round(completion_ms * 1e6),
+    }
+    return counted(prompt, 8, cached_tokens=held, **times)
 
 
 def openai(usage: Any, told: Mapping[str, Any]) -> CacheAnswer:
@@ -103,48 +112,30 @@ def capture(kind: str, path: str, names: tuple[str, str], *told: Mapping[str, An
     return CacheAnswer(kind, (path, path), whole, stream, told[0], told[1])
 
 
-def _nanoseconds(prompt_ms: float, completion_ms: float) -> dict[str, int]:
-    return {
-        "prompt_duration_ns": round(prompt_ms * 1e6),
-        "completion_duration_ns": round(completion_ms * 1e6),
-    }
+def captured_chat(stream: str, told: Mapping[str, Any]) -> CacheAnswer:
+    """The whole answer of `chat`, and one of its streams."""
+    return capture(OPENAI, CHAT_PATH, ("chat", stream), timed(32, 24, 49.422, 91.374), told)
 
 
 CACHE_ANSWERS = {
     "openai": openai(
-        {
-            "prompt_tokens": 900,
-            "completion_tokens": 2,
-            "total_tokens": 902,
-            "prompt_tokens_details": {"cached_tokens": 850, "cache_write_tokens": 40, "audio_tokens": 0},
-        },
+        counted(
+            900,
+            2,
+            prompt_tokens_details={"cached_tokens": 850, "cache_write_tokens": 40, "audio_tokens": 0},
+        ),
         counted(900, 2, cached_tokens=850, cache_write_tokens=40),
     ),
     "openai-nothing-held": openai(
         {"prompt_tokens": 900, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}},
         counted(900, 2, cached_tokens=0),
     ),
-    "vllm-not-asked-to-say": openai(
-        {"prompt_tokens": 900, "completion_tokens": 2, "total_tokens": 902, "prompt_tokens_details": None},
-        counted(900, 2),
-    ),
+    "vllm-not-asked-to-say": openai(counted(900, 2, prompt_tokens_details=None), counted(900, 2)),
     "sglang-not-asked-to-say": openai(
-        {
-            "prompt_tokens": 900,
-            "completion_tokens": 2,
-            "total_tokens": 902,
-            "prompt_tokens_details": {"cached_tokens": None},
-        },
-        counted(900, 2),
+        counted(900, 2, prompt_tokens_details={"cached_tokens": None}), counted(900, 2)
     ),
     "deepseek": openai(
-        {
-            "prompt_tokens": 100,
-            "completion_tokens": 2,
-            "total_tokens": 102,
-            "prompt_cache_hit_tokens": 64,
-            "prompt_cache_miss_tokens": 36,
-        },
+        counted(100, 2, prompt_cache_hit_tokens=64, prompt_cache_miss_tokens=36),
         counted(100, 2, cached_tokens=64),
     ),
     "responses-spelling": openai(
@@ -156,26 +147,14 @@ CACHE_ANSWERS = {
         },
         counted(900, 2, cached_tokens=850),
     ),
-    "llama.cpp": capture(
-        OPENAI,
-        CHAT_PATH,
-        ("chat", "chat_stream_usage"),
-        counted(32, 8, cached_tokens=24, **_nanoseconds(49.422, 91.374)),
-        counted(32, 8, cached_tokens=31, **_nanoseconds(11.976, 78.921)),
-    ),
-    "llama.cpp-timings-alone": capture(
-        OPENAI,
-        CHAT_PATH,
-        ("chat", "chat_stream"),
-        counted(32, 8, cached_tokens=24, **_nanoseconds(49.422, 91.374)),
-        counted(32, 8, cached_tokens=31, **_nanoseconds(10.904, 243.981)),
-    ),
+    "llama.cpp": captured_chat("chat_stream_usage", timed(32, 31, 11.976, 78.921)),
+    "llama.cpp-timings-alone": captured_chat("chat_stream", timed(32, 31, 10.904, 243.981)),
     "llama.cpp-text": capture(
         TEXT,
         TEXT_PATH,
         ("completions", "completions_stream"),
-        counted(4, 8, cached_tokens=0, **_nanoseconds(31.903, 91.293)),
-        counted(4, 8, cached_tokens=3, **_nanoseconds(17.226, 80.342)),
+        timed(4, 0, 31.903, 91.293),
+        timed(4, 3, 17.226, 80.342),
     ),
     "ollama-chat": ollama(
         "ollamaApiChat",

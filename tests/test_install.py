@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 HOUSE = Path(__file__).resolve().parents[1]
 spec = importlib.util.spec_from_file_location("install", HOUSE / "deploy/install.py")
 install = importlib.util.module_from_spec(spec)
@@ -60,7 +62,7 @@ def test_a_second_start_waits_and_installs_nothing(tmp_path):
         assert second.stdout is not None
         first_line = second.stdout.readline()
         stamp.write_bytes(b"new")
-    rest, _ = second.communicate(timeout=60)
+    rest, _ = second.communicate(timeout=PATIENCE_S)
     assert first_line == "another start is installing; waiting for it ...\n"
     assert (rest, second.returncode) == ("", 0)
 
@@ -87,7 +89,7 @@ def test_help_installs_nothing(tmp_path, word):
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "--local-model" in done.stdout and "docs/server.md" in done.stdout

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from Middleware.api.handlers.front_ends import all_doors
-from Middleware.api.requests.chat_messages import TASK_HEADER, TASK_MARKS, task_of
+from Middleware.api.requests.chat_messages import TASK_FIELD, TASK_MARKS, task_of
 from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
 from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
+from Middleware.common.types import JsonObject
 from Middleware.services.fair_gate import FairGate, any_machine_called
+from Middleware.services.run_trace import RunTrace
 from Middleware.services.shared_state.turns import Ask
 
-_TASK_HEADER = "HTTP_" + TASK_HEADER.upper().replace("-", "_")
 _TASK_MARKS = tuple(tuple(mark.encode() for mark in marks) for marks in TASK_MARKS)
 
 
@@ -31,7 +32,7 @@ def is_background(environ: dict[str, Any], doors: Doors) -> bool:
     if view is None or not issubclass(view, Generation):
         return False
     asked = view()
-    if environ.get(_TASK_HEADER, "").strip():
+    if environ.get(TASK_FIELD, "").strip():
         return asked.task_messages({"messages": []}) is not None
     data = peek_body(environ)
     if not any(all(mark in data for mark in marks) for marks in _TASK_MARKS):
@@ -78,7 +79,7 @@ class ConcurrencyLimitMiddleware:
     def admit(self, life: RequestLife, environ: dict[str, Any]) -> None:
         """Wait for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
         if isinstance(self._semaphore, FairGate):
-            admitted = self._wait_in_line(self._semaphore, life.request_id, environ)
+            admitted = self._wait_in_line(self._semaphore, life, environ)
         else:
             admitted = self._semaphore.acquire(timeout=self._timeout_s)
         if not admitted:
@@ -87,23 +88,33 @@ class ConcurrencyLimitMiddleware:
         if life.trace is not None:
             life.trace.begin()
 
-    def _wait_in_line(self, gate: FairGate, request_id: str, environ: dict[str, Any]) -> bool:
+    def _wait_in_line(self, gate: FairGate, life: RequestLife, environ: dict[str, Any]) -> bool:
         """Where models share machines the one that a request will need first counts (prompt-reuse.md 7.1): it
-        is looked for when the request must wait, or when this process has called such a machine.
+        is looked for when the request must wait, or when this process has called such a machine. Who waits is
+        named (workbench.md 12).
         """
         behind = is_background(environ, self._doors)
 
-        def learn() -> Ask | None:
+        def find_ask() -> Ask | None:
             return machine_asked(environ, self._doors, is_task=behind)
+
+        def learn() -> Ask | None:
+            ask = None if at_once else find_ask()
+            if life.trace is not None:
+                name_waiting(life.trace, environ, self._doors)
+            return ask
 
         at_once = any_machine_called()
         return gate.acquire(
             timeout=self._timeout_s,
-            request_id=request_id,
+            request_id=life.request_id,
             behind=behind,
-            ask=learn() if at_once else None,
-            learn=None if at_once else learn,
+            ask=find_ask() if at_once else None,
+            learn=learn,
         )
+
+
+_T = TypeVar("_T")
 
 
 def machine_asked(environ: dict[str, Any], doors: Doors, *, is_task: bool) -> Ask | None:
@@ -112,11 +123,24 @@ def machine_asked(environ: dict[str, Any], doors: Doors, *, is_task: bool) -> As
 
     Raises NotFound for a model name that is not there; what else is wrong is the application's to say.
     """
+    return _ask_view(environ, doors, lambda view, body: view.machine_asked(body, is_task=is_task))
+
+
+def name_waiting(trace: RunTrace, environ: dict[str, Any], doors: Doors) -> None:
+    """Tell who waits. The body stays there to be read. Raises as `machine_asked`."""
+    found = _ask_view(environ, doors, lambda view, body: view.waiting(body, trace.id, environ))
+    if found is not None:
+        found.tell(trace)
+
+
+def _ask_view(
+    environ: dict[str, Any], doors: Doors, ask: Callable[[Generation, JsonObject], _T | None]
+) -> _T | None:
     view = doors.view_of(environ.get("PATH_INFO", ""))
     if view is None or not issubclass(view, Generation):
         return None
     try:
-        return view().machine_asked(json_body(peek_body(environ)), is_task=is_task)
+        return ask(view(), json_body(peek_body(environ)))
     except NotFound:
         raise
     except ClientRequestError:

@@ -89,7 +89,8 @@ def read_steady_window(value: Any) -> bool | int | str | None:
     """
     if isinstance(value, str):
         word = value.strip().lower()
-        value = {"true": True, "false": False}.get(word, int(word) if word.isdecimal() else word)
+        is_number = word.isdecimal() and len(word) <= len(str(MOST_SLACK))
+        value = {"true": True, "false": False}.get(word, int(word) if is_number else word)
     if isinstance(value, bool):
         return value
     if value == BY_COMPACTOR:

@@ -140,6 +140,13 @@ def _properties(value: Any, wanted: Mapping[str, Any]) -> bool:
     return all(plainly_fits(value[name], inner) for name, inner in wanted.items() if name in value)
 
 
+def _additional(value: Any, wanted: Any) -> bool:
+    """Of all properties: which of them are named beside this keyword is not known here."""
+    return (
+        wanted is True or not isinstance(value, dict) or all(plainly_fits(v, wanted) for v in value.values())
+    )
+
+
 _KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
     "type": _has_type,
     "enum": lambda value, wanted: any(type(one) is type(value) and one == value for one in wanted),
@@ -154,7 +161,7 @@ _KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
     ),
     "properties": _properties,
     "required": lambda value, wanted: not isinstance(value, dict) or all(name in value for name in wanted),
-    "additionalProperties": lambda value, wanted: wanted is True,
+    "additionalProperties": _additional,
 }
 
 
@@ -380,7 +387,7 @@ def explain(error: ValidationError) -> str:
     rule, instance = str(error.validator), cast(Any, error.instance)
     if rule == "required":
         return "; ".join(_missing(name, instance) for name in value if name not in instance)
-    if rule == "type":
+    if rule == "type" and not _described_allowed(error):
         kinds = [value] if isinstance(value, str) else value
         return f"found {_describe_instance(error)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
     if rule == "anyOf" and isinstance(error.schema, Mapping) and "x-breach" in error.schema:
@@ -400,10 +407,15 @@ def _missing(name: str, document: Iterable[str]) -> str:
     return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
 
 
+def _described_allowed(error: ValidationError) -> str:
+    """What the schema itself says is allowed; empty: nothing."""
+    described = error.schema.get("x-allowed") if isinstance(error.schema, Mapping) else None
+    return described if isinstance(described, str) else ""
+
+
 def _describe_allowed(error: ValidationError) -> str:
     value, rule = error.validator_value, str(error.validator)
-    described = error.schema.get("x-allowed") if isinstance(error.schema, Mapping) else None
-    if isinstance(described, str):
+    if described := _described_allowed(error):
         return described
     sayings = {
         "minimum": f"{value} or more",

@@ -234,11 +234,17 @@ class Stop:
         return self._begin(self._gate.acquire(blocking=False))
 
     def acquire(
-        self, *, timeout: float | None, request_id: str, ask: Ask | None = None, behind: bool = False
+        self,
+        *,
+        timeout: float | None,
+        request_id: str,
+        ask: Ask | None = None,
+        behind: bool = False,
+        learn: Callable[[], Ask | None] | None = None,
     ) -> bool:
         """Wait for the slot, unless it has been taken. Arguments and errors as of `FairGate.acquire`."""
         return self._entered or self._begin(
-            self._gate.acquire(timeout=timeout, request_id=request_id, ask=ask, behind=behind)
+            self._gate.acquire(timeout=timeout, request_id=request_id, ask=ask, behind=behind, learn=learn)
         )
 
     def take_spare(self, ask: Ask | None = None) -> bool:

@@ -83,7 +83,7 @@ class EmbeddingService:
         if len(self.endpoint.addresses) > 1:
             return self._batch_of_several(texts, request_id)
         try:
-            slots = take_slots(self.endpoint, request_id, whole_process=False)
+            slots = take_slots(self.endpoint, request_id, whole_process=False, trace=self._trace)
         except RequestCancelled:
             return None
         try:
@@ -96,7 +96,10 @@ class EmbeddingService:
         route = AddressRoute(self.endpoint, Asker(self._user.name, texts[0]))
         while True:
             try:
-                with take_slots(self.endpoint, request_id, whole_process=False, choose=route.next_stop):
+                slots = take_slots(
+                    self.endpoint, request_id, whole_process=False, choose=route.next_stop, trace=self._trace
+                )
+                with slots:
                     stop = route.stop
                     handler = type(self.handler)(settings_at(self.handler.settings, stop))
                     vectors = handler.embed(texts, request_id, self._trace)

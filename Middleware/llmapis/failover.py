@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
@@ -31,6 +31,7 @@ from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import NO_LIMIT, FairGate, gate_of_machine, outgoing_gate
 from Middleware.services.readings_ahead import readings_ahead
+from Middleware.services.run_trace import TracedNode
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -52,10 +53,11 @@ def take_slots(
     *,
     whole_process: bool = True,
     choose: Choose | None = None,
+    trace: TracedNode | None = None,
 ) -> ExitStack:
     """Wait for a turn at the endpoint's machine, a slot of the endpoint, then (`whole_process`) for one of
     the process. To be closed. `choose`: of an endpoint with several addresses; it is asked when the machine's
-    turn has come.
+    turn has come. `trace`: the node that calls, None: nobody observes.
 
     Raises SlotTimeout after the time-out of the command line, RequestCancelled when the request is cancelled
     meanwhile, ConfigError for a faulty Machines.json, and what `choose` raises."""
@@ -65,13 +67,31 @@ def take_slots(
         for gate, ask in _gates(endpoint, whole_process, choose):
             if isinstance(gate, Stop):
                 taken.callback(readings.end_call, readings.begin_call([gate.url]))
-            admitted = gate.acquire(
-                timeout=wait_s, request_id=request_id or "", ask=ask, behind=ask is not None and _is_task()
-            )
+            try:
+                admitted = gate.acquire(
+                    timeout=wait_s,
+                    request_id=request_id or "",
+                    ask=ask,
+                    behind=ask is not None and _is_task(),
+                    learn=None if trace is None else partial(_note_wait, trace, endpoint, gate, ask),
+                )
+            finally:
+                if trace is not None:
+                    trace.end_wait()
             if not admitted:
                 raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
             taken.callback(gate.release)
         return taken.pop_all()
+
+
+def _note_wait(trace: TracedNode, endpoint: EndpointConfig, gate: FairGate | Stop, ask: Ask | None) -> None:
+    """There is no slot at once."""
+    if ask is not None:
+        trace.begin_wait(f"a turn at the machine '{ask.machine}'")
+    elif gate is outgoing_gate():
+        trace.begin_wait("a slot for an outgoing call")
+    else:
+        trace.begin_wait(f"a slot of {endpoint.name}")
 
 
 def take_spare_slots(
@@ -228,7 +248,7 @@ class _Chain:
         `prepared`. Raises as `take_slots`, and what building the payload raises."""
         endpoint, route = self.service.endpoint, self._route
         if route is None:
-            return take_slots(endpoint, self._call.request_id)
+            return take_slots(endpoint, self._call.request_id, trace=self._call.trace)
         own = self._own_arguments()
         payload = self._handler(stream, None).whole_payload(own)
         prompt = digest_payload(payload, own.system_prompt)
@@ -238,7 +258,7 @@ class _Chain:
             self._stop = route.next_stop(prompt)
             return self._stop
 
-        return take_slots(endpoint, self._call.request_id, choose=choose)
+        return take_slots(endpoint, self._call.request_id, choose=choose, trace=self._call.trace)
 
     def _own_arguments(self) -> CallArguments:
         return self._call.of_endpoint(self.service, is_backup=self.on_backup, backup_of=self.failed_endpoint)

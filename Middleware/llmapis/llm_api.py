@@ -14,14 +14,9 @@ from Middleware.common.constants import TICK_S
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batches, Chunk, JsonObject, Messages
-from Middleware.config.endpoints import (
-    READ_TIMEOUT_S,
-    EndpointConfig,
-    ensure_generates,
-    load_endpoint,
-    load_samplers,
-)
+from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig, ensure_generates, load_endpoint
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
+from Middleware.config.samplers import load_samplers
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.addresses import Stop
 from Middleware.llmapis.call.call_arguments import CallArguments

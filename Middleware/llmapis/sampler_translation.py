@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from Middleware.config.endpoints import API_TYPE_KEYS, SAMPLER_KEYS, THINKING_KEYS
+from Middleware.config.endpoints import API_TYPE_KEYS, THINKING_KEYS
+from Middleware.config.samplers import SAMPLER_KEYS
 
 logger = logging.getLogger(__name__)
 

@@ -33,6 +33,9 @@ TAIL_BYTES = 32_768
 BODY_LIMIT = HEAD_BYTES + TAIL_BYTES
 """Of a longer body only so much of its beginning and its end is held."""
 
+WAITING_CHARS = 80
+"""So much is kept of what a user wrote, while the request waits for a slot."""
+
 
 def kept_body(body: bytes) -> tuple[bytes, int]:
     """What a trace holds of a body, and how many bytes were left out behind the first HEAD_BYTES."""
@@ -45,7 +48,8 @@ class RunObserver(Protocol):
 
     `changed` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
     `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
-    `ended`, and beside those of the specification `first_thought` (a call's model has begun to think).
+    `ended`, and beside those of the specification `first_thought` (a call's model has begun to think),
+    `waiting` (it is known who waits for a slot) and `wait` (a call begins or ends to wait for its turn).
     `node`: the one that it is about, None for the run itself; a call is the last of its node that changed
     (`NodeTrace.calls`).
     """
@@ -122,6 +126,17 @@ class CallTrace:
 
 
 @dataclass(slots=True, eq=False)
+class Wait:
+    """A call of a node waits before it is made. `what`: for what, the end of a sentence (`a slot of Big`).
+    Times as of `CallTrace`.
+    """
+
+    what: str
+    begun: float = field(default_factory=time.monotonic)
+    ended: float = NOT_YET
+
+
+@dataclass(slots=True, eq=False)
 class NodeTrace:
     """One node of one run of one workflow file.
 
@@ -131,6 +146,7 @@ class NodeTrace:
     specification `stopped` (a lock is held) and `refused` (it takes a parameter of the client that cannot
     be). `fields`: the node as it stands in its file; `file_nodes`: all of that file. `output`: what the nodes
     after it see of it; `tokens`: an estimate of that. `dropped`: messages left out, to fit the context.
+    `waits`: of its calls, where there was no turn at once.
     """
 
     workflow: str
@@ -159,6 +175,7 @@ class NodeTrace:
     tokens: int = 0
     dropped: int = 0
     calls: list[CallTrace] = field(default_factory=list, repr=False)
+    waits: list[Wait] = field(default_factory=list, repr=False)
 
     @property
     def seconds(self) -> float:
@@ -197,7 +214,8 @@ class RunTrace:
     `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
     `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who looks
     may read, the client's key; never that of a private run. `nodes`: in the order of their start, nested ones
-    too. `outdated`: of each file that it uses in its last good version, as a later edit has an error, a
+    too. `waiting_text`: the beginning of what the user wrote, as long as it waits for a slot and where texts
+    are kept. `outdated`: of each file that it uses in its last good version, as a later edit has an error, a
     sentence that says so. `counter()`: pieces of the answer so far, None when it is not going out.
     `bytes_kept`, `seq`: a recorder's.
     """
@@ -232,6 +250,7 @@ class RunTrace:
     asked_left_out: int = 0
     secrets: tuple[str, ...] = field(default=(), repr=False)
     nodes: list[NodeTrace] = field(default_factory=list, repr=False)
+    waiting_text: str = field(default="", repr=False)
     outdated: Mapping[str, str] = field(default_factory=dict, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
     bytes_kept: int = 0
@@ -242,19 +261,29 @@ class RunTrace:
 
     def begin(self) -> None:
         """It got its slot."""
-        self.begun, self.state = time.monotonic(), "running"
+        self.begun, self.state, self.waiting_text = time.monotonic(), "running", ""
         self.tell("begun")
+
+    def note_waiting(self, request: RequestContext, *, front: str, stream: bool, text: str) -> None:
+        """Whose it is, while it waits for a slot. `text`: what the user wrote last."""
+        self._note_asker(request, front=front, stream=stream)
+        if not request.privacy and self.observers.keep_text:
+            self.waiting_text = text[:WAITING_CHARS]
+        self.tell("waiting")
+
+    def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
+        self.user, self.model, self.api_type = request.user, request.model_name, request.api_type
+        self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
+        if request.api_key and not request.privacy:
+            self.secrets = (request.api_key,)
 
     def name(self, request: RequestContext, *, front: str, stream: bool, asked: bytes) -> None:
         """Whose it is and what it is; from now on it is settled whether texts are kept."""
-        self.user, self.model, self.api_type = request.user, request.model_name, request.api_type
-        self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
+        self._note_asker(request, front=front, stream=stream)
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:
             self.asked, self.asked_left_out = kept_body(asked)
         self.outdated = outdated_files(request)
-        if request.api_key and not request.privacy:
-            self.secrets = (request.api_key,)
         self.tell("named")
 
     def runs(self, workflow: str, *, answers: bool) -> None:
@@ -286,6 +315,7 @@ class RunTrace:
 
     def end(self, state: str) -> None:
         self.ended, self.state, self.counter = time.monotonic(), state, None
+        self.waiting_text = ""
         self.tell("ended")
 
 
@@ -297,6 +327,18 @@ class TracedNode(NamedTuple):
 
     def tell(self, what: str) -> None:
         self.run.tell(what, self.node)
+
+    def begin_wait(self, what: str) -> None:
+        """A call of the node must wait. `what`: for what, as of `Wait`."""
+        self.node.waits.append(Wait(what))
+        self.tell("wait")
+
+    def end_wait(self) -> None:
+        """It waits no more, if it did."""
+        waits = self.node.waits
+        if waits and not waits[-1].ended:
+            waits[-1].ended = time.monotonic()
+            self.tell("wait")
 
     def note_first_text(self, counter: Callable[[], int] | None) -> None:
         """The first text of the answer leaves."""

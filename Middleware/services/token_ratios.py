@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from statistics import median
 
@@ -71,9 +74,34 @@ class TokenRatios:
 
 
 @lru_cache(maxsize=1)
-def token_ratios() -> TokenRatios:
-    """Those of this process."""
+def _ratios_of_process() -> TokenRatios:
     return TokenRatios()
+
+
+_of_walk: ContextVar[TokenRatios | None] = ContextVar("ratios_of_walk", default=None)
+
+
+def token_ratios() -> TokenRatios:
+    """Those of this process; inside `learning_apart` its own."""
+    own = _of_walk.get()
+    return _ratios_of_process() if own is None else own
+
+
+def forget_ratios() -> None:
+    """Begin as a new process does."""
+    _ratios_of_process.cache_clear()
+
+
+@contextmanager
+def learning_apart() -> Iterator[None]:
+    """Inside the block, nothing is known yet, and what is learnt there stays there: no server has counted
+    what a walk without one sends.
+    """
+    token = _of_walk.set(TokenRatios())
+    try:
+        yield
+    finally:
+        _of_walk.reset(token)
 
 
 def level_factor(endpoint: EndpointConfig) -> float | None:

@@ -303,7 +303,7 @@ gone = Event()
 ClientWatcher().watch({"gunicorn.socket": ours}, gone.set)
 gevent.sleep(0)
 theirs.close()
-print("gone" if gone.wait(20) else "not noticed")
+print("gone" if gone.wait(600) else "not noticed")
 """
 
 

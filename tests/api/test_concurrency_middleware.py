@@ -10,15 +10,23 @@ from typing import ClassVar
 import pytest
 from flask.views import MethodView
 
-from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware, is_background, machine_asked
+from Middleware.api.concurrency_middleware import (
+    ConcurrencyLimitMiddleware,
+    is_background,
+    machine_asked,
+    name_waiting,
+)
 from Middleware.api.handlers import impl  # noqa: F401
 from Middleware.api.handlers.front_ends import all_doors
+from Middleware.api.requests.chat_messages import newest_text
 from Middleware.api.requests.request_life import LIFE, RequestLife
-from Middleware.api.wsgi.doors import Doors, Generation, routes_to
+from Middleware.api.wsgi.doors import Doors, Generation, WaitingRequest, routes_to
 from Middleware.common.errors import ClientRequestError, NotFound
+from Middleware.common.request_context import RequestContext
 from Middleware.protocols.base import PLAIN
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import FairGate
+from Middleware.services.run_trace import Observers
 from Middleware.services.shared_state.turns import Ask
 from tests.patience import PATIENCE_S, wait_until
 
@@ -211,20 +219,78 @@ class Asks(MethodView, Generation):
             raise ClientRequestError("no model")
         return Ask("desk", body["model"])
 
+    def waiting(self, body, request_id, headers):
+        if body["model"] == "":
+            raise ClientRequestError("no model")
+        request = RequestContext(request_id, body["model"], "openaichatcompletion")
+        return WaitingRequest(request, "OpenAI chat", False, newest_text(body))
+
+
+class KeepsText:
+    """An observer of texts."""
+
+    keeps_text = True
+
+    def note_change(self, run, what, node):
+        """It only looks."""
+
+
+def asking(body):
+    """A request with this body."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/ask",
+        "CONTENT_LENGTH": str(len(data)),
+        "wsgi.input": BytesIO(data),
+    }
+
+
+class TestWhoWaits:
+    """A request that finds no slot is read before it queues, for its name (workbench.md 12)."""
+
+    DOORS = Doors([(PLAIN, routes_to(Asks, "/ask"))])
+
+    def trace(self):
+        observers = Observers()
+        observers.observe(KeepsText())
+        return observers.begin("R", "/ask")
+
+    def test_its_row_has_its_name_and_its_words(self, answer):
+        """As long as it waits; the body stays there to be read."""
+        gate, life = FairGate(1), RequestLife("R")
+        gate.acquire()
+        life.trace = self.trace()
+        environ = {**asking({"model": "ana", "messages": [{"role": "user", "content": "Hello"}]}), LIFE: life}
+        middleware = ConcurrencyLimitMiddleware(app, gate, PATIENCE_S, self.DOORS)
+        thread = threading.Thread(target=lambda: middleware(environ, answer.start), daemon=True)
+        thread.start()
+        wait_until(lambda: life.trace.user)
+        assert (life.trace.user, life.trace.waiting_text, life.trace.state) == ("ana", "Hello", "waiting")
+        gate.release()
+        thread.join(PATIENCE_S)
+        assert (life.trace.state, life.trace.waiting_text) == ("running", "")
+        assert json.loads(environ["wsgi.input"].read())["model"] == "ana"
+
+    def test_one_that_finds_a_slot_is_not_read(self, answer):
+        """It costs nothing."""
+        life = RequestLife("R")
+        life.trace = self.trace()
+        middleware = ConcurrencyLimitMiddleware(app, FairGate(1), PATIENCE_S, self.DOORS)
+        middleware({**asking({"model": "ana"}), LIFE: life}, answer.start)
+        assert (life.trace.user, life.trace.state) == ("", "running")
+
+    @pytest.mark.parametrize("body", [{"model": ""}, b"no JSON"], ids=["no-model", "no-json"])
+    def test_what_cannot_be_told_is_not(self, body):
+        trace = self.trace()
+        name_waiting(trace, asking(body), self.DOORS)
+        assert trace.user == ""
+
 
 class TestModelsOfAMachine:
     """Who waits is looked at for the model that it will need first (prompt-reuse.md 7.1)."""
 
     DOORS = Doors([(PLAIN, routes_to(Asks, "/ask"))])
-
-    def request(self, body):
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return {
-            "REQUEST_METHOD": "POST",
-            "PATH_INFO": "/ask",
-            "CONTENT_LENGTH": str(len(data)),
-            "wsgi.input": BytesIO(data),
-        }
 
     @pytest.mark.parametrize(
         ("body", "asked"),
@@ -238,21 +304,21 @@ class TestModelsOfAMachine:
     )
     def test_what_a_body_says(self, body, asked):
         """The body stays there to be read; what is wrong with it is said when it has its turn."""
-        environ = self.request(body)
+        environ = asking(body)
         assert machine_asked(environ, self.DOORS, is_task=False) == asked
         assert environ["wsgi.input"].read() == (
             body if isinstance(body, bytes) else json.dumps(body).encode()
         )
 
     def test_another_route_says_nothing(self):
-        assert machine_asked({**self.request({}), "PATH_INFO": "/other"}, self.DOORS, is_task=False) is None
+        assert machine_asked({**asking({}), "PATH_INFO": "/other"}, self.DOORS, is_task=False) is None
 
     def test_a_name_that_is_not_there_is_refused_at_once(self, answer):
         """Not after its wait; the queue is empty."""
         gate = FairGate(1)
         gate.acquire()
         middleware = ConcurrencyLimitMiddleware(app, gate, PATIENCE_S, self.DOORS)
-        [body] = middleware({**self.request({"model": "nobody"}), LIFE: RequestLife("R")}, answer.start)
+        [body] = middleware({**asking({"model": "nobody"}), LIFE: RequestLife("R")}, answer.start)
         assert answer.status.startswith("404 ") and b"there is no such model" in body
         assert gate.waiting == 0 and gate.held_slots == 1
 
@@ -268,7 +334,7 @@ class TestModelsOfAMachine:
         middleware = ConcurrencyLimitMiddleware(run, gate, PATIENCE_S, self.DOORS)
         threads = []
         for count, model in enumerate("abab", 1):
-            environ = self.request({"model": model})
+            environ = asking({"model": model})
             threads.append(
                 threading.Thread(target=lambda e=environ: middleware(e, Answer().start).close(), daemon=True)
             )

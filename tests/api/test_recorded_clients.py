@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-CLIENTS = Path(__file__).resolve().parents[1] / "fixtures" / "clients"
+from tests.api.recorded import RECORDED
+
 REFUSED_ON_PURPOSE = {"messages": str}
 """A field that the recorder was made to send in another type."""
 PULLS = ("/api/pull", "/api/blobs", "/api/create", "/api/push", "/api/copy", "/api/delete")
-RECORDED = [
-    (path.stem, number, one)
-    for path in sorted(CLIENTS.glob("*.json"))
-    for number, one in enumerate(json.loads(path.read_text("utf-8")))
-]
 
 
-@pytest.mark.parametrize(("name", "number", "recorded"), RECORDED, ids=[f"{n}-{i}" for n, i, _ in RECORDED])
-def test_it_is_served(client, configs, name, number, recorded):
+@pytest.mark.parametrize("recorded", RECORDED, ids=str)
+def test_it_is_served(client, configs, recorded):
     """No recorded path is unknown, and no recorded body is refused."""
-    headers = [
-        (k, v)
-        for k, v in recorded["headers"]
-        if k.lower() not in ("host", "content-length", "origin", "referer")
-    ]
-    body = recorded.get("body")
-    if isinstance(body, dict) and isinstance(body.get("messages"), list):
-        body = {**body, "messages": [m for m in body["messages"] if isinstance(m, dict)]}
-    answer = client.open(
-        recorded["path"], method=recorded["method"], headers=headers, json=body, buffered=True
+    answer = recorded.send(client)
+    odd = any(
+        isinstance((recorded.body or {}).get(field), kind) for field, kind in REFUSED_ON_PURPOSE.items()
     )
-    odd = any(isinstance((body or {}).get(field), kind) for field, kind in REFUSED_ON_PURPOSE.items())
-    wanted = 404 if recorded["path"].startswith(PULLS) else 400 if odd else 200
-    assert answer.status_code == wanted, (recorded["method"], recorded["path"], answer.text[:300])
+    wanted = 404 if recorded.path.startswith(PULLS) else 400 if odd else 200
+    assert answer.status_code == wanted, (recorded.request["method"], recorded.path, answer.text[:300])

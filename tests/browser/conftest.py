@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import HOUSE, Server, write_tree
-from tests.e2e.fake_backend import FakeBackend
+from tests.e2e.fake_backend import FakeBackend, Reply
 from tests.patience import PATIENCE_S
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -167,6 +167,17 @@ class Client:
     def hang_up(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def under_way(start: Start, looking: Looking, backend: FakeBackend) -> tuple[Client, Any]:
+    """The client of a long answer that has begun, and the page that lists it."""
+    backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
+    server = start()
+    client = Client(server, asking("Tell me"))
+    page = looking.open(server)
+    page.locator(".row .mark.answering").wait_for()
+    return client, page
 
 
 def asking(text: str, **more: Any) -> dict[str, Any]:

@@ -31,8 +31,10 @@ class TestList:
         bar = page.locator(".row .shape i.k-say").first
         before = bar.bounding_box()["width"]
         second = Client(server, asking("Hello"))
-        page.wait_for_selector(".row .mark.waiting")
-        assert "1st in line" in page.locator(".row", has=page.locator(".mark.waiting")).inner_text()
+        waiting = page.locator(".row", has=page.locator(".mark.waiting"))
+        waiting.get_by_text("1st in line, behind mira", exact=True).wait_for()
+        assert waiting.locator(".name b").inner_text() == "mira"
+        assert waiting.locator(".asking").inner_text() == "Hello"
         until(page, lambda: bar.bounding_box()["width"] > before + 5)
         first.wait(), second.wait()
         until(page, lambda: page.locator(".row .mark.done").count() == 2)

@@ -302,12 +302,8 @@ class TestWaiting:
 
 
 class TestCancel:
-    def test_the_backend_is_let_go_and_the_client_s_stream_ends_well(self, start, looking, backend):
-        backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
-        server = start()
-        client = Client(server, asking("Tell me"))
-        page = looking.open(server)
-        page.locator(".row .mark.answering").wait_for()
+    def test_the_backend_is_let_go_and_the_client_s_stream_ends_well(self, under_way, backend):
+        client, page = under_way
         page.locator(".row").click()
         page.get_by_role("button", name="Cancel").click()
         assert backend.wait_for_call("Tell me").hung_up.wait(0.5)
@@ -317,12 +313,8 @@ class TestCancel:
         page.get_by_role("tab", name="Came").click()
         assert page.locator(".pane pre").inner_text().startswith("one more")
 
-    def test_the_key_asks_first(self, start, looking, backend):
-        backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
-        server = start()
-        client = Client(server, asking("Tell me"))
-        page = looking.open(server)
-        page.locator(".row .mark.answering").wait_for()
+    def test_the_key_asks_first(self, under_way):
+        client, page = under_way
         page.locator(".row").click()
         page.get_by_role("button", name="Cancel").wait_for()
         page.keyboard.press("c")

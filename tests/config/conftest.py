@@ -12,6 +12,7 @@ import pytest
 import Middleware.utilities.streaming_utils  # noqa: F401  (hands in the keys of cleaning rules, as a start does)
 from Middleware.config import endpoints, users  # noqa: F401  (hand in their fields)
 from Middleware.config.loader import ConfigSnapshot, ConfigTree
+from tests.config.endpoint_files import endpoint
 
 
 class Configs:
@@ -37,3 +38,13 @@ class Configs:
 @pytest.fixture
 def configs(tmp_path: Path) -> Configs:
     return Configs(tmp_path / "Configs")
+
+
+@pytest.fixture
+def tree(configs: Configs) -> Configs:
+    """Endpoints: `main` of everybody, `small-model` of the folder `lan`."""
+    configs.put("ApiTypes/Open-AI-API.json", {"type": "openAIChatCompletion", "presetType": "T"})
+    configs.put("ApiTypes/Emb.json", {"type": "ollamaEmbeddings"})
+    configs.put("Endpoints/main.json", endpoint(modelNameToSendToAPI="m", apiKey="k"))
+    configs.put("Endpoints/lan/small-model.json", endpoint(presetSamplers={"temperature": 0.5}))
+    return configs

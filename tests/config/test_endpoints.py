@@ -1,4 +1,4 @@
-"""Endpoint, API type, preset, template and schema are found, merged and typed."""
+"""Endpoint, API type, template and schema are found, merged and typed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from Middleware.config.endpoints import (
     ensure_embeds,
     ensure_generates,
     load_endpoint,
-    load_samplers,
 )
 from Middleware.config.keys import keys_of_fields
 from Middleware.config.named_files import load_mcp_server, load_prompt_template, load_structured_schema
+from Middleware.config.samplers import load_samplers
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import schema
+from tests.config.endpoint_files import endpoint
 
 HOUSE = Path(__file__).parents[2] / "Middleware"
 SCHEMA = schema("endpoint")
@@ -38,19 +39,6 @@ OTHER_KEYS = (
 MARKED = [{"promptCacheMark": mark} for mark in ("cache_control", "prompt_cache_breakpoint", None)]
 ANA = UserSettings("ana")
 LAN = UserSettings("ana", endpoint_configs_sub_directory="lan")
-
-
-@pytest.fixture
-def tree(configs):
-    configs.put("ApiTypes/Open-AI-API.json", {"type": "openAIChatCompletion", "presetType": "T"})
-    configs.put("ApiTypes/Emb.json", {"type": "ollamaEmbeddings"})
-    configs.put("Endpoints/main.json", endpoint(modelNameToSendToAPI="m", apiKey="k"))
-    configs.put("Endpoints/lan/small-model.json", endpoint(presetSamplers={"temperature": 0.5}))
-    return configs
-
-
-def endpoint(**more):
-    return {"endpoint": "http://h:1//", "apiTypeConfigFileName": "Open-AI-API", **more}
 
 
 OFF = ["dontIncludeModel", "strictPromptTemplate", "addGenerationPrompt", "allowRemoteBackup"]
@@ -354,57 +342,6 @@ def test_what_an_endpoint_is_for(kind, ensure, fault):
         with pytest.raises(ConfigError) as caught:
             ensure(endpoint)
         assert caught.value.message == fault
-
-
-class TestSamplers:
-    def load(self, tree, user, name, preset):
-        snapshot = tree.snapshot()
-        return load_samplers(snapshot, user, load_endpoint(snapshot, user, name), preset)
-
-    def test_the_users_folder_comes_first(self, tree):
-        tree.put("Presets/T/ana/cold.json", {"n": 1})
-        tree.put("Presets/T/cold.json", {"n": 2})
-        tree.put("Presets/T/warm.json", {"n": 3})
-        cold = self.load(tree, ANA, "main", "cold")
-        assert (cold.block, cold.canonical, cold.append) == ({"n": 1}, False, None)
-        assert self.load(tree, ANA, "main", "warm").block == {"n": 3}
-
-    def test_an_endpoint_of_that_name_lends_its_samplers(self, tree):
-        tree.put("Presets/T/small-model.json", {"n": 1})
-        samplers = self.load(tree, LAN, "small-model", "small-model")
-        assert (samplers.block, samplers.canonical) == ({"temperature": 0.5}, True)
-
-    def test_an_endpoint_without_samplers_is_none(self, tree):
-        tree.put("Endpoints/cold.json", endpoint(presetSamplers={}))
-        tree.put("Presets/T/cold.json", {"n": 1})
-        assert self.load(tree, ANA, "main", "cold").block == {"n": 1}
-
-    def test_without_a_name_the_endpoints_own_count(self, tree):
-        own = self.load(tree, LAN, "small-model", None)
-        assert (own.block, own.canonical) == ({"temperature": 0.5}, True)
-        assert self.load(tree, ANA, "main", "").block == {}
-
-    def test_a_nested_preset_name_is_no_endpoint(self, tree):
-        tree.put("Presets/T/a/cold.json", {"n": 1})
-        tree.put("Endpoints/a/cold.json", endpoint(presetSamplers={"temperature": 0.5}))
-        assert self.load(tree, ANA, "main", "a/cold").block == {"n": 1}
-
-    def test_a_preset_in_another_case_is_found(self, tree):
-        tree.put("Presets/T/Cold.json", {"n": 1})
-        assert self.load(tree, ANA, "main", "cold").block == {"n": 1}
-
-    def test_the_appended_preset_is_handed_on(self, tree):
-        tree.put("Presets/T/extra.json", {"e": 1})
-        tree.put("Endpoints/main.json", endpoint(appendPresetName="extra", presetSamplers={"top_p": 1}))
-        samplers = self.load(tree, ANA, "main", None)
-        assert (samplers.block, samplers.append) == ({"top_p": 1}, {"e": 1})
-
-    def test_a_missing_preset_names_both_paths(self, tree):
-        tree.put("Presets/T/Warm.json", {})
-        with pytest.raises(FileNotFoundError) as caught:
-            self.load(tree, ANA, "main", "Wram")
-        assert "Presets/T/ana/Wram.json, Presets/T/Wram.json" in str(caught.value)
-        assert 'no preset "Wram"' in str(caught.value) and 'did you mean "Warm"' in str(caught.value)
 
 
 class TestOthers:

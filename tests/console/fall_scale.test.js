@@ -4,7 +4,7 @@ import { barsOf, callBars, endOf, firstChosen, hues, rowsOf, spanWords, tickWord
 
 const node = (i, more = {}) => ({
   i, parent: null, depth: 0, label: "", workflow: "Workflows/mira/Reviewers.json", number: i + 1, of: 5, title: `N${i}`, type: "Standard", group: null,
-  answers: false, after: false, state: "done", begun_s: i, ended_s: i + 1, endpoint: "Big", calls: [], ...more,
+  answers: false, after: false, state: "done", begun_s: i, ended_s: i + 1, endpoint: "Big", calls: [], waits: [], ...more,
 });
 const call = (more = {}) => ({ k: 0, kind: "model", endpoint: "Big", begun_s: 1, sent_s: 1, first_s: 1.5, ended_s: 3, error: null, ...more });
 const shown = (rows) => rows.map((row) => (row.type === "line" ? "line" : `${row.type} ${row.node.i}${row.call ? `.${row.call.k}` : ""} ${row.depth}${row.grouped ? " together" : ""}`));
@@ -92,4 +92,13 @@ test("the axis holds what is read ahead behind the end of a run", () => {
   const nodes = [node(0, { calls: [call(), call({ k: 1, kind: "prefill", begun_s: 4, ended_s: 9 })] })];
   assert.equal(endOf({ took_s: 3, nodes }, 3), 9);
   assert.equal(endOf({ took_s: 3, nodes: [node(0)] }, 3), 3);
+});
+
+test("the time in which a call waits for its turn is a bar of its own, also while it waits", () => {
+  const waits = [{ for: "a slot of Big", begun_s: 1, ended_s: 3 }];
+  const asked = call({ begun_s: 3, sent_s: 3, first_s: 5, ended_s: 6 });
+  const queue = { kind: "queue", from: 1, to: 3 };
+  assert.deepEqual(barsOf(node(1, { ended_s: 6, waits, calls: [asked] }), { shape: [], first_s: null }, 9), [queue, { kind: "first", from: 3, to: 5 }, { kind: "say", from: 5, to: 6 }]);
+  assert.deepEqual(barsOf(node(0, { ended_s: 6, waits, after: true, calls: [asked] }), { shape: [], first_s: null }, 9), [{ kind: "after", from: 0, to: 1 }, queue, { kind: "after", from: 3, to: 6 }]);
+  assert.deepEqual(barsOf(node(1, { ended_s: null, waits: [{ ...waits[0], ended_s: null }] }), { shape: [], first_s: null }, 4), [{ ...queue, to: 4 }]);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { leftWords, reuseWords } from "../../Middleware/api/console/static/reuse_words.js";
+import { leftWords, readingWords, reuseWords } from "../../Middleware/api/console/static/reuse_words.js";
 
 const plain = (text) => text.replaceAll("\u202f", ",");
 const PROMPT = { tokens: 12400, about: false, held: 11800, held_about: false, compared: true, leaves: { message: 1, character: 256, where: "in the system prompt" } };
@@ -15,6 +15,10 @@ test("the backend's numbers stand as they are, estimates have their word", () =>
     "about 12,400 tokens",
     "12,400 tokens: 12,400 held, 0 new",
   ]);
+});
+
+test("how long the backend read it, where it says so", () => {
+  assert.deepEqual([1.23, null].map(readingWords), ["Read in 1.2\u202fs.", ""]);
 });
 
 test("where it left the one before", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { sentIn } from "../../Middleware/api/console/static/sent_parts.js";
+import { boxLeft, sentIn } from "../../Middleware/api/console/static/sent_parts.js";
 
 const sent = (body) => sentIn(JSON.stringify(body));
 const PIXEL = "iVBORw0KGgo=";
@@ -39,4 +39,13 @@ test("a system text beside the messages comes first; a flat prompt stays a text;
   assert.deepEqual(sent({ system: [{ type: "text", text: "be kind" }], messages: [] }).messages[0].text, "be kind");
   assert.equal(sent({ prompt: "User: hi\nAssistant:" }).prompt, "User: hi\nAssistant:");
   for (const text of ["[]", "null", "1", "{}", "{", '{"input": ["a"]}']) assert.equal(sentIn(text), null);
+});
+
+test("the box in which a prompt leaves the one before", () => {
+  const chat = sent({ system: "be kind", messages: [{ role: "user", content: "a" }, { role: "user", content: "b" }] });
+  assert.deepEqual([0, 1, 3, 4].map((message) => boxLeft(chat, { message })), ["tools", 0, 2, null]);
+  assert.deepEqual([null, undefined].map((none) => boxLeft(chat, none)), [null, null]);
+  const flat = sent({ system: "be kind", prompt: "a" });
+  assert.deepEqual([1, 2].map((message) => boxLeft(flat, { message })), [0, "prompt"]);
+  assert.equal(boxLeft(sent({ prompt: "a" }), { message: 1 }), "prompt");
 });

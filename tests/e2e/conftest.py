@@ -37,6 +37,15 @@ NODE = {
     "endpointName": "Model",
     "lastMessagesToSendInsteadOfPrompt": 20,
 }
+TOOLS_AND_THOUGHTS = {
+    "ann": {"workflows": {"Chat": [{**NODE, "allowTools": True}]}},
+    "eve": {
+        "endpoints": {
+            "Model": {"removeThinking": True, "thinkTagNames": ["think"], "reasoningOutput": "field"}
+        }
+    },
+}
+"""Two users: `ann`'s model may call tools, `eve`'s thinks."""
 
 
 def write(path: Path, content: Any) -> None:

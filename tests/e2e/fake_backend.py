@@ -12,9 +12,10 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 
 from tests.patience import PATIENCE_S, wait_until
@@ -35,7 +36,7 @@ class Reply:
     """One answer. `dies_after`: the connection breaks after so many chunks; `hangs`: it stays silent after the last.
 
     `tool`: this function is called as well (OpenAI chat only), with what the user said. `after`: it begins when
-    this is set.
+    this is set. `counts`: its numbers, in the words of OpenAI's `usage` or of Ollama's last line, over the usual ones.
     """
 
     chunks: Sequence[str] = ("ok",)
@@ -45,6 +46,7 @@ class Reply:
     hangs: bool = False
     tool: str | None = None
     after: threading.Event | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -175,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.dies_after is not None:
             self._break()
             return
-        body = whole_body(call.dialect, "".join(reply.chunks))
+        body = whole_body(call.dialect, "".join(reply.chunks), reply.counts)
         if reply.tool:
             body["choices"][0]["message"]["tool_calls"] = [tool_call(reply.tool, call)]
         self._whole(200, body)
@@ -200,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.tool:
             delta = {"tool_calls": [tool_call(reply.tool, call)]}
             self._write(_sse({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}))
-        self._write(stream_end(call.dialect))
+        self._write(stream_end(call.dialect, reply.counts))
         self.wfile.write(b"0\r\n\r\n")
 
     def _whole(self, status: int, body: Any) -> None:
@@ -246,7 +248,7 @@ def stream_unit(dialect: str, text: str) -> bytes:
     return _line({"model": "fake", **field_, "done": False})
 
 
-def stream_end(dialect: str) -> bytes:
+def stream_end(dialect: str, counts: Mapping[str, int] = MappingProxyType({})) -> bytes:
     """The last unit of a stream."""
     done = b"data: [DONE]\n\n"
     if dialect == "openai":
@@ -256,7 +258,7 @@ def stream_end(dialect: str) -> bytes:
     if dialect == "kobold":
         return b"event: message\n" + _sse({"token": "", "finish_reason": "stop"})
     field_ = {"message": {"role": "assistant", "content": ""}} if dialect == "ollama" else {"response": ""}
-    return _line({"model": "fake", **field_, "done": True, "done_reason": "stop", **_OLLAMA_COUNTS})
+    return _line({"model": "fake", **field_, "done": True, "done_reason": "stop", **_OLLAMA_COUNTS, **counts})
 
 
 def tool_call(name: str, call: Call) -> dict[str, Any]:
@@ -269,23 +271,23 @@ def tool_call(name: str, call: Call) -> dict[str, Any]:
     }
 
 
-def whole_body(dialect: str, text: str) -> dict[str, Any]:
+def whole_body(dialect: str, text: str, counts: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
     """A whole answer."""
     if dialect == "openai":
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        return {"id": "fake", "object": "chat.completion", "choices": [choice], "usage": _USAGE}
+        return {"id": "fake", "object": "chat.completion", "choices": [choice], "usage": {**_USAGE, **counts}}
     if dialect == "openai-text":
         return {
             "id": "fake",
             "choices": [{"index": 0, "text": text, "finish_reason": "stop"}],
-            "usage": _USAGE,
+            "usage": {**_USAGE, **counts},
         }
     if dialect == "kobold":
         return {"results": [{"text": text, "finish_reason": "stop"}]}
     field_ = (
         {"message": {"role": "assistant", "content": text}} if dialect == "ollama" else {"response": text}
     )
-    return {"model": "fake", **field_, "done": True, "done_reason": "stop", **_OLLAMA_COUNTS}
+    return {"model": "fake", **field_, "done": True, "done_reason": "stop", **_OLLAMA_COUNTS, **counts}
 
 
 _USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}

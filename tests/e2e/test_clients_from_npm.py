@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from tests.e2e.conftest import HOUSE, NODE
+from tests.e2e.conftest import HOUSE, TOOLS_AND_THOUGHTS
 from tests.e2e.fake_backend import Reply
 from tests.patience import PATIENCE_S
 
@@ -26,12 +26,7 @@ LONG = Reply([f"word{number} " for number in range(400)], gap_s=0.05)
 
 @pytest.fixture(scope="module")
 def server(launch):
-    thinks = {"removeThinking": True, "thinkTagNames": ["think"], "reasoningOutput": "field"}
-    users = {
-        "ann": {"workflows": {"Chat": [{**NODE, "allowTools": True}]}},
-        "eve": {"endpoints": {"Model": thinks}},
-    }
-    return launch(users, "--concurrency", "0")
+    return launch(TOOLS_AND_THOUGHTS, "--concurrency", "0")
 
 
 def told(script, server):

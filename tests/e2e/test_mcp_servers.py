@@ -20,7 +20,9 @@ NAMES = {"stdio": "local", "sse": "events", "streamable_http": "web"}
 
 
 def node(server, tool, **arguments):
-    return [{"type": "MCPToolCall", "server": server, "tool": tool, "arguments": arguments, "timeout": 60}]
+    return [
+        {"type": "MCPToolCall", "server": server, "tool": tool, "arguments": arguments, "timeout": PATIENCE_S}
+    ]
 
 
 USERS = {

@@ -104,7 +104,7 @@ def test_a_client_that_leaves_in_mid_body(server, route, body):
 def whole_answer(port, *parts):
     """(what could not be sent, status, JSON) of one request that is sent to its end before the answer is read."""
     lost = None
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         try:
             for part in parts:
                 connection.sendall(part)

@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from tests.e2e.conftest import NODE
+from tests.e2e.conftest import TOOLS_AND_THOUGHTS
 from tests.e2e.fake_backend import Reply
 from tests.patience import PATIENCE_S
 
@@ -25,12 +25,7 @@ TIDE = {
 
 @pytest.fixture(scope="module")
 def server(launch):
-    thinks = {"removeThinking": True, "thinkTagNames": ["think"], "reasoningOutput": "field"}
-    users = {
-        "ann": {"workflows": {"Chat": [{**NODE, "allowTools": True}]}},
-        "eve": {"endpoints": {"Model": thinks}},
-    }
-    return launch(users, "--concurrency", "0")
+    return launch(TOOLS_AND_THOUGHTS, "--concurrency", "0")
 
 
 @pytest.fixture

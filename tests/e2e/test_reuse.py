@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import HOUSE
 from tests.e2e.fake_backend import Reply
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -25,6 +25,9 @@ WINDOW = {
     "lastMessagesToSendInsteadOfPrompt": 10,
 }
 DRAFT, ANSWER = "Write a draft (reuse).", "Answer (reuse)."
+NOTE, COMPACT = "Write a note (reuse).", "Write a summary (reuse)."
+STUBS = {DRAFT: "[output of node 1]", NOTE: "[output of node 2]", COMPACT: "[output of node 3]"}
+"""What the stub model says where these are in a prompt."""
 LATE = [
     {**WINDOW, "latePrompt": DRAFT},
     {**WINDOW, "latePrompt": f"{ANSWER} Notes: {{agent1Output}}", "returnToUser": True},
@@ -36,7 +39,40 @@ USERS = {
     "fronts": {
         "workflows": {"Chat": [{**LATE[0], "latePrompt": "", "systemPrompt": DRAFT}, LATE[1]]},
     },
+    "remembers": {
+        "user": {
+            "steadyWindow": True,
+            "discussionIdMemoryFileWorkflowSettings": "Memory",
+            "contextCompactorSettingsFile": "Compactor",
+        },
+        "workflows": {
+            "Chat": [
+                {**WINDOW, "latePrompt": ANSWER, "returnToUser": True, "readAhead": "end"},
+                {"type": "QualityMemory"},
+                {"type": "ContextCompactor"},
+            ],
+            "Memory": {
+                "endpointName": "Model",
+                "systemPrompt": NOTE,
+                "prompt": "Notes:\n[Memory_file]\n\nExcerpt:\n[TextChunk]",
+                "chunkEstimatedTokenSize": 400,
+                "maxMessagesBetweenChunks": 4,
+                "lookbackStartTurn": 2,
+            },
+            "Compactor": {
+                "endpointName": "Model",
+                "oldSectionSystemPrompt": COMPACT,
+                "neutralSummarySystemPrompt": COMPACT,
+                "oldestUpdateSystemPrompt": COMPACT,
+                "recentContextTokens": 800,
+                "oldContextTokens": 800,
+                "steadyWindow": True,
+            },
+        },
+    },
 }
+READ_AHEAD = ("remembers",)
+"""Whose turns end with a prompt that is read ahead."""
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +80,11 @@ def server(launch):
     return launch(USERS)
 
 
-def conversation():
+def conversation(user):
     """A card, then turns of two; the newest message is the user's."""
-    card = "You are Mara, a ferry captain. " + " ".join(f"fact{number}" for number in range(300))
+    card = f"[DiscussionId]reuse-{user}[/DiscussionId]You are Mara, a ferry captain. " + " ".join(
+        f"fact{number}" for number in range(300)
+    )
     messages = [{"role": "system", "content": card}]
     for turn in range(TURNS):
         said = " ".join(f"word{turn * 31 + number}" for number in range(40))
@@ -57,20 +95,35 @@ def conversation():
 
 def play(server, backend, user, messages):
     """The prompts of each turn, with what was answered."""
-    backend.on(DRAFT, Reply(("[output of node 1]",)))
-    turns = []
-    for index in range(1, len(messages), 2):
-        answer = messages[index + 1]["content"]
-        backend.on(ANSWER, Reply((answer,)))
-        before = len(backend.calls())
-        status, body = server.post("/v1/chat/completions", {"model": user, "messages": messages[: index + 1]})
-        assert status == 200, body
-        assert json.loads(body)["choices"][0]["message"]["content"] == answer
-        calls = backend.calls()[before:]
-        turns.append(
-            [(text_of(call), "[output of node 1]" if DRAFT in call.text else answer) for call in calls]
-        )
-    return turns
+    for mark, stub in STUBS.items():
+        backend.on(mark, Reply((stub,)))
+    return [play_turn(server, backend, user, messages[: end + 1]) for end in range(2, len(messages), 2)]
+
+
+def play_turn(server, backend, user, messages):
+    """The last message is the answer of this turn."""
+    answer, before = messages[-1]["content"], len(backend.calls())
+    backend.on(ANSWER, Reply((answer,)))
+
+    def calls():
+        return backend.calls()[before:]
+
+    status, body = server.post("/v1/chat/completions", {"model": user, "messages": messages[:-1]})
+    assert status == 200, body
+    assert json.loads(body)["choices"][0]["message"]["content"] == answer
+    if user in READ_AHEAD:
+        wait_until(lambda: any(map(is_reading, calls())), said=lambda: "a prompt that is read ahead")
+    return [(text_of(call), answer_to(call, answer)) for call in calls()]
+
+
+def is_reading(call):
+    return call.body.get("max_tokens") == 1
+
+
+def answer_to(call, answer):
+    """What was said: nothing of a prompt that was read ahead."""
+    stub = next((said for mark, said in STUBS.items() if mark in call.text), answer)
+    return "" if is_reading(call) else stub
 
 
 def text_of(call):
@@ -102,8 +155,8 @@ def characters_read(turns, slots):
 
 @pytest.mark.parametrize("user", USERS)
 def test_it_says_what_a_server_sees(server, backend, user, tmp_path):
-    """Within two of a hundred, with one prompt held and with two."""
-    messages = conversation()
+    """Within two of a hundred, with one prompt held and with two; before the answer and after it."""
+    messages = conversation(user)
     turns = play(server, backend, user, messages)
     (tmp_path / "talk.json").write_text(json.dumps(messages[:-1]))
     for slots in (1, 2):
@@ -116,6 +169,7 @@ def test_it_says_what_a_server_sees(server, backend, user, tmp_path):
             text=True,
             timeout=PATIENCE_S,
         )
-        said = re.search(r"\(([\d,]+) characters\) to be read", shown.stdout)
-        assert said, shown.stdout + shown.stderr
-        assert int(said[1].replace(",", "")) == pytest.approx(characters_read(turns, slots), rel=0.02)
+        said = re.findall(r"\(([\d,]+) characters\)", shown.stdout)
+        assert len(said) == 1 + (user in READ_AHEAD), shown.stdout + shown.stderr
+        read = sum(int(number.replace(",", "")) for number in said)
+        assert read == pytest.approx(characters_read(turns, slots), rel=0.02)

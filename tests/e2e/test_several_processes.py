@@ -52,6 +52,8 @@ class TwoWorkers(Gunicorn):
     """One port; the system chooses the worker of a connection."""
 
     workers = 2
+    options = ("--keep-alive", f"{PATIENCE_S:g}")
+    """A test asks once it knows which worker has accepted; gunicorn ends a connection that is silent for 2 s."""
 
     def place(self, number):
         """The number of a worker's process, in a fixed order."""
@@ -61,7 +63,7 @@ class TwoWorkers(Gunicorn):
 class Preloaded(TwoWorkers):
     """The application was made before the workers were."""
 
-    options = ("--preload",)
+    options = (*TwoWorkers.options, "--preload")
 
 
 class Workers:

@@ -14,6 +14,10 @@ import pytest
 
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.call import outgoing_call
+from Middleware.llmapis.wire import http
+from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import NodeTrace, Observers, TracedNode
 from tests.patience import PATIENCE_S
 
 PUBLIC = Path(__file__).parents[2] / "Public" / "Configs"
@@ -146,6 +150,73 @@ def serve() -> Iterator[Callable[..., StandIn]]:
         assert server.errors == []
 
 
+class Holding:
+    """A script that answers with `sent` and then holds on. `asked`: it has come so far; `closed`: the client has
+    gone.
+    """
+
+    def __init__(self, *sent: bytes | str) -> None:
+        self.asked, self.closed = threading.Event(), threading.Event()
+        self._sent = sent
+
+    def __call__(self, peer: Peer) -> None:
+        peer.request()
+        peer.send(*self._sent)
+        self.asked.set()
+        if peer.closed():
+            self.closed.set()
+
+
+def interrupt(run: Callable[[], object], ready: threading.Event, by: Callable[[], object]) -> None:
+    """Call `by` once `ready` is set by what `run` does in a thread, and wait until that has ended."""
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ready.wait(PATIENCE_S)
+    by()
+    thread.join(PATIENCE_S)
+
+
+def cancel(run: Callable[[], object], ready: threading.Event, request_id: str) -> None:
+    """`interrupt` by the cancellation of a request."""
+    interrupt(run, ready, lambda: cancellation_service.request_cancellation(request_id))
+    cancellation_service.acknowledge_cancellation(request_id)
+
+
+class Unhurried(http.Transport):
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        super().__init__(pause=lambda handle, seconds: self.pauses.append(seconds))
+
+
+@pytest.fixture
+def transport(monkeypatch: pytest.MonkeyPatch) -> Iterator[http.Transport]:
+    """A pool of its own, by which calls go out, and which waits for no retry. `pauses`: the seconds of each."""
+    made = Unhurried()
+    monkeypatch.setattr(outgoing_call, "default_transport", lambda: made)
+    yield made
+    made.close()
+
+
+class Quiet:
+    keeps_text = False
+
+    def note_change(self, run: object, what: str, node: object) -> None:
+        """It only observes."""
+
+
+@pytest.fixture
+def traced() -> Callable[[], TracedNode]:
+    """`traced()`: a node of a run that somebody observes; its texts are not kept."""
+    observers = Observers()
+    observers.observe(Quiet())
+    return lambda: observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "Standard"))
+
+
+@pytest.fixture
+def node(traced: Callable[[], TracedNode]) -> TracedNode:
+    return traced()
+
+
 def chunked(*pieces: bytes | str, end: bool = True) -> bytes:
     """A chunked body."""
     data = b""
@@ -216,6 +287,7 @@ class Rig:
         staticmethod(token),
         staticmethod(json_answer),
     )
+    interrupt, cancel, Holding = staticmethod(interrupt), staticmethod(cancel), Holding
     SSE_HEAD, DONE = SSE_HEAD, DONE
 
 

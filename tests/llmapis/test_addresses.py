@@ -14,14 +14,12 @@ from Middleware.common.errors import BackendError, SlotTimeout
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.llmapis import addresses, egress
 from Middleware.llmapis.addresses import Asker, Outages, favourite, is_outage, with_room
-from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_api import LlmApiService
-from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.held_prompts import held_prompts
-from Middleware.services.run_trace import NodeTrace, Observers
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
 
 ABC = ("http://a:1", "http://b:1", "http://c:1")
@@ -99,16 +97,9 @@ class TestFavourite:
 # --- outages ---
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture
@@ -208,15 +199,11 @@ def test_what_says_that_a_server_is_not_there(error, out):
 
 
 @pytest.fixture(autouse=True)
-def pauses(monkeypatch, known):
+def pauses(monkeypatch, known, transport):
     """Each test has its own pool, knows of no outage and of no prompt, and waits for no retry."""
-    noted = []
-    made = http.Transport(pause=lambda handle, seconds: noted.append(seconds))
-    monkeypatch.setattr(outgoing_call, "default_transport", lambda: made)
     monkeypatch.setattr(addresses, "outages", lambda: known)
     held_prompts.cache_clear()
-    yield noted
-    made.close()
+    yield transport.pauses
     held_prompts.cache_clear()
 
 
@@ -593,23 +580,14 @@ class TestCancellation:
         assert sorted(house.asked) == [0, 2]
 
 
-class Quiet:
-    keeps_text = False
-
-    def note_change(self, run, what, node):
-        """It only observes."""
-
-
 class TestWhoObserves:
-    def test_each_call_names_its_address(self, house, caplog):
+    def test_each_call_names_its_address(self, house, traced, caplog):
         """In the trace, and in the log without its password; the node shows the last one."""
         caplog.set_level(logging.INFO)
         good = house.server()
         place = good.url.replace("//", "//u:secret99@")
         house.endpoint(REFUSED, "http://127.0.0.1:9/v1", place)
-        observers = Observers()
-        observers.observe(Quiet())
-        nodes = [observers.begin("r", "/").node(NodeTrace("w", 1, "Standard")) for _ in range(8)]
+        nodes = [traced() for _ in range(8)]
         for number, node in enumerate(nodes):
             call = CallArguments([{"role": "user", "content": f"chat {number}"}], trace=node)
             house.service(stream=False).whole_answer(call)

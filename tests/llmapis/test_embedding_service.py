@@ -11,21 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError
-from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.failover import take_spare_slots
-from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, Observers
 from tests.patience import PATIENCE_S
 
-
-@pytest.fixture(autouse=True)
-def own_transport(monkeypatch):
-    made = http.Transport(pause=lambda handle, seconds: None)
-    monkeypatch.setattr(outgoing_call, "default_transport", lambda: made)
-    yield
-    made.close()
+pytestmark = pytest.mark.usefixtures("transport")
 
 
 @pytest.fixture

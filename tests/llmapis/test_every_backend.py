@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from Middleware.common.errors import BackendError
-from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.llm_api import LlmApiService
-from Middleware.llmapis.wire import http
-from Middleware.services.cancellation_service import cancellation_service
 from tests.patience import PATIENCE_S, wait_until
 
 HELLO = [{"role": "user", "content": "Hi"}]
@@ -141,16 +138,7 @@ class Claude:
 BACKENDS = [OpenAi(), WebUi(), Completions(), OllamaChat(), OllamaGenerate(), Kobold(), Claude()]
 every_backend = pytest.mark.parametrize("spoken", BACKENDS, ids=[one.api_type for one in BACKENDS])
 both_ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-
-
-@pytest.fixture(autouse=True)
-def transport(monkeypatch):
-    """A pool of its own for each test; `pauses`: what it would have waited."""
-    made = http.Transport(pause=lambda handle, seconds: made.pauses.append(seconds))
-    made.pauses = []
-    monkeypatch.setattr(outgoing_call, "default_transport", lambda: made)
-    yield made
-    made.close()
+pytestmark = pytest.mark.usefixtures("transport")
 
 
 @pytest.fixture
@@ -444,12 +432,7 @@ def test_cancelled_before_the_headers(spoken, stream, serve, rig, ask):
         answer = ask(server, spoken, stream)
         results.append(list(answer) if stream else str(answer))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert asked.wait(PATIENCE_S)
-    cancellation_service.request_cancellation("r")
-    thread.join(PATIENCE_S)
-    cancellation_service.acknowledge_cancellation("r")
+    rig.cancel(run, asked, "r")
     [result] = results
     assert not result and closed.wait(PATIENCE_S)
     wait_until(lambda: not spoken.stop_route or len(server.requests) == 2)

@@ -25,15 +25,7 @@ from tests.patience import PATIENCE_S
 
 HELLO = [{"role": "user", "content": "Hi"}]
 STOP = {"token": "", "finish_reason": "stop"}
-
-
-@pytest.fixture(autouse=True)
-def own_transport(monkeypatch):
-    """Each test has its own pool, and waits for no retry."""
-    made = http.Transport(pause=lambda handle, seconds: None)
-    monkeypatch.setattr(outgoing_call, "default_transport", lambda: made)
-    yield
-    made.close()
+pytestmark = pytest.mark.usefixtures("transport")
 
 
 @pytest.fixture
@@ -347,17 +339,9 @@ class TestWhole:
 
 class TestCancellation:
     @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-    def test_in_prefill(self, serve, configs, service, stream):
+    def test_in_prefill(self, serve, rig, configs, service, stream):
         """A clean, empty end while the server still holds on, no failover, and the server sees the close."""
-        asked, seen = threading.Event(), threading.Event()
-
-        def script(peer):
-            peer.request()
-            asked.set()
-            if peer.closed():
-                seen.set()
-
-        server = serve(script)
+        server = serve(script := rig.Holding())
         backup = serve(saying())
         configs.endpoint("E", server.url, backupEndpointName="B")
         configs.endpoint("B", backup.url)
@@ -367,25 +351,14 @@ class TestCancellation:
             answer = service(stream=stream).get_response_from_llm(HELLO, request_id="prefill")
             results.append(list(answer) if stream else answer)
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        assert asked.wait(PATIENCE_S)
-        cancellation_service.request_cancellation("prefill")
-        thread.join(PATIENCE_S)
-        cancellation_service.acknowledge_cancellation("prefill")
+        rig.cancel(run, script.asked, "prefill")
         assert results == [[] if stream else ""]
-        assert seen.wait(PATIENCE_S)
+        assert script.closed.wait(PATIENCE_S)
         assert (len(server.requests), backup.requests) == (1, [])
 
     def test_in_the_stream(self, serve, rig, configs, service):
         """It just ends: no finishing dict."""
-        server = serve(
-            lambda peer: (
-                peer.request(),
-                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
-                peer.closed(),
-            )
-        )
+        server = serve(rig.Holding(rig.SSE_HEAD, rig.chunked(rig.token("a"), end=False)))
         configs.endpoint("E", server.url)
         answer = service().get_response_from_llm(HELLO, request_id="streaming")
         assert next(answer)["token"] == "a"
@@ -396,14 +369,7 @@ class TestCancellation:
     @pytest.mark.parametrize("how", ["close", "drop", "service"])
     def test_closing_the_stream_stops_the_backend(self, serve, rig, configs, service, how):
         """Also when nothing was pulled."""
-        seen = threading.Event()
-
-        def script(peer):
-            peer.request()
-            peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False))
-            if peer.closed():
-                seen.set()
-
+        script = rig.Holding(rig.SSE_HEAD, rig.chunked(rig.token("a"), end=False))
         configs.endpoint("E", serve(script).url)
         made = service()
         batches = made.stream_batches(asking(HELLO))
@@ -415,12 +381,12 @@ class TestCancellation:
             assert list(batches) == []
         else:
             made = batches = None
-        assert seen.wait(PATIENCE_S)
+        assert script.closed.wait(PATIENCE_S)
         assert made is None or not made.is_busy()
 
     def test_closing_from_another_thread(self, serve, rig, configs, service):
         """The thread that waits for bytes wakes up and finds the end."""
-        server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD), peer.closed()))
+        server = serve(rig.Holding(rig.SSE_HEAD))
         configs.endpoint("E", server.url)
         batches, results = service().stream_batches(asking(HELLO)), []
         thread = threading.Thread(target=lambda: results.append([b for b in batches if b]))
@@ -503,13 +469,7 @@ class TestSlots:
     def test_the_process_gate_times_out(self, serve, rig, configs, service, launched):
         """A `TimeoutError` that names seconds and limit; no failover."""
         launched(concurrency=1, concurrency_level="endpoint", concurrency_timeout_s=0.05)
-        server = serve(
-            lambda peer: (
-                peer.request(),
-                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
-                peer.closed(),
-            )
-        )
+        server = serve(rig.Holding(rig.SSE_HEAD, rig.chunked(rig.token("a"), end=False)))
         configs.endpoint("E", server.url, backupEndpointName="B")
         configs.endpoint("B", server.url)
         first = service().stream_batches(asking(HELLO))
@@ -525,13 +485,7 @@ class TestSlots:
     def test_an_endpoint_of_its_own(self, serve, rig, configs, service, launched):
         """`maxConcurrentRequests` counts for that endpoint only; a cancelled waiter leaves with an empty answer."""
         launched(concurrency_timeout_s=5.0)
-        server = serve(
-            lambda peer: (
-                peer.request(),
-                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
-                peer.closed(),
-            )
-        )
+        server = serve(rig.Holding(rig.SSE_HEAD, rig.chunked(rig.token("a"), end=False)))
         configs.endpoint("E", server.url, maxConcurrentRequests=1)
         configs.endpoint("F", server.url)
         first = service().stream_batches(asking(HELLO))
@@ -555,13 +509,7 @@ class TestSlots:
     def test_a_stream_that_is_cancelled_in_the_line_is_over(self, serve, rig, configs, service, launched):
         """At once, before anybody pulls it."""
         launched(concurrency_timeout_s=PATIENCE_S)
-        server = serve(
-            lambda peer: (
-                peer.request(),
-                peer.send(rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)),
-                peer.closed(),
-            )
-        )
+        server = serve(rig.Holding(rig.SSE_HEAD, rig.chunked(rig.token("a"), end=False)))
         configs.endpoint("E", server.url, maxConcurrentRequests=1)
         first, made, streams = service().stream_batches(asking(HELLO)), service(), []
         waits = asking(HELLO, "waits")

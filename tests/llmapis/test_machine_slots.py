@@ -17,6 +17,7 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.failover import endpoint_gate, machine_gate, take_slots, take_spare_slots
 from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
 from tests.patience import PATIENCE_S, wait_until
 
 FILES = {
@@ -64,7 +65,7 @@ class Desk:
 class Caller:
     """A call in a thread of its own."""
 
-    def __init__(self, endpoint, request_id="", task=None):
+    def __init__(self, endpoint, request_id="", task=None, trace=None):
         self.came, self._end = threading.Event(), threading.Event()
         self.failure = None
         request = RequestContext(request_id, "ana", "openaichatcompletion", task=task)
@@ -72,7 +73,7 @@ class Caller:
         def run():
             with enter_request(request):
                 try:
-                    with take_slots(endpoint, request_id):
+                    with take_slots(endpoint, request_id, trace=trace):
                         self.came.set()
                         self._end.wait(PATIENCE_S)
                 except Exception as error:
@@ -88,6 +89,49 @@ class Caller:
 
 def standing(endpoint, count):
     wait_until(lambda: machine_gate(endpoint).waiting == count)
+
+
+class TestWhatIsSeen:
+    """The node's trace says what its call waits for, from when to when."""
+
+    @pytest.fixture
+    def traced(self):
+        run = RunTrace("r1", "/v1/chat/completions", Observers())
+        return run.node(NodeTrace("Workflows/ana/Main.json", 1, "Standard"))
+
+    @pytest.mark.parametrize(
+        ("other", "asked", "what"),
+        [
+            ("small", "big", "a turn at the machine 'desk'"),
+            ("one at a time", "one at a time", "a slot of one at a time"),
+        ],
+    )
+    def test_a_wait(self, desk, traced, other, asked, what):
+        """It is over when the call has its turn."""
+        held = take_slots(desk(other), None)
+        caller = Caller(desk(asked), trace=traced)
+        wait_until(lambda: traced.node.waits)
+        [wait] = traced.node.waits
+        assert (wait.what, wait.ended) == (what, 0.0)
+        held.close()
+        assert caller.came.wait(PATIENCE_S)
+        assert wait.ended >= wait.begun
+        caller.end()
+
+    def test_a_turn_at_once_is_no_wait(self, desk, traced):
+        with take_slots(desk("one at a time"), None, trace=traced):
+            assert traced.node.waits == []
+
+    def test_a_wait_that_is_given_up_is_over(self, desk, traced):
+        """Here by a cancellation."""
+        with take_slots(desk("small"), None):
+            caller = Caller(desk("big"), "r-given-up", trace=traced)
+            wait_until(lambda: traced.node.waits)
+            cancellation_service.request_cancellation("r-given-up")
+            caller.thread.join(PATIENCE_S)
+        assert isinstance(caller.failure, RequestCancelled)
+        cancellation_service.acknowledge_cancellation("r-given-up")
+        assert traced.node.waits[0].ended
 
 
 class TestOneModelAtATime:

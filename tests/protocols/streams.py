@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts
+from hypothesis import strategies as st
+
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, encode_unit
 
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
 STEPS = [
@@ -13,6 +15,21 @@ STEPS = [
 ]
 SUM = {"prompt_tokens": 107, "completion_tokens": 23, "calls": 2}
 REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
+WHOLE_CALL = {"index": 0, "id": "c", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+
+pieces = st.builds(
+    lambda token, more: {"token": token, "finish_reason": None, **more},
+    st.text(max_size=8),
+    st.sampled_from([{}, {"thinking": "hm"}, {"tool_calls": [WHOLE_CALL]}]),
+)
+endings = st.builds(
+    lambda reason: [{"token": "", "finish_reason": reason, "usage": {"prompt_tokens": 1}}],
+    st.sampled_from(["stop", "length", "tool_calls", "content_filter", "odd"]),
+)
+streams = st.builds(
+    lambda batches, end: [*batches, end], st.lists(st.lists(pieces, max_size=4), max_size=5), endings
+)
+"""The batches of a whole answer."""
 
 
 def chunk(token="", finish=None, **more):
@@ -21,6 +38,21 @@ def chunk(token="", finish=None, **more):
 
 def framer(api_type, **facts):
     return WIRE_FORMATS[api_type].framer(AnswerFacts("R", "mira", created=1760000000, **facts))
+
+
+def collected(batches):
+    """The whole answer that batches make."""
+    collector = AnswerCollector()
+    for batch in batches:
+        collector.add(batch)
+    return collector.answer()
+
+
+def both_forms(wire, facts, batches):
+    """`(units of the stream, body of the whole answer)`."""
+    one = wire.framer(facts)
+    units = [encode_unit(unit).decode() for batch in batches for unit in one.units(batch)]
+    return units, wire.whole(collected(batches), facts)
 
 
 def payloads(units):

@@ -12,15 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from Middleware.protocols.anthropic import PROTOCOL, error_object
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
+from tests.protocols.streams import chunk, collected
 
 WIRE = WIRE_FORMATS["anthropicmessages"]
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7}
 TOLD = '{"input_tokens":11,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":7}'
-
-
-def chunk(token="", finish=None, **more):
-    return {"token": token, "finish_reason": finish, **more}
 
 
 def call(index, name, arguments="", **more):
@@ -51,10 +48,7 @@ def stream(*batches, **facts):
 
 
 def whole(*batches):
-    collector = AnswerCollector()
-    for batch in batches:
-        collector.add(batch)
-    return WIRE.whole(collector.answer(), AnswerFacts("R", "mira"))
+    return WIRE.whole(collected(batches), AnswerFacts("R", "mira"))
 
 
 def events(text):

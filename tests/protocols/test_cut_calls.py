@@ -7,16 +7,13 @@ import re
 
 import pytest
 
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts
+from tests.protocols.streams import chunk, collected
 
 CUT = {"index": 1, "id": "b", "type": "function", "function": {"name": "erase", "arguments": '{"path": "a.t'}}
 BEFORE = {"index": 1, "id": "b", "type": "function", "function": {"name": "erase", "arguments": ""}}
 WHOLE = {"index": 0, "id": "a", "type": "function", "function": {"name": "look", "arguments": '{"x": 1}'}}
 FINISHED = re.compile(r'"(?:finish_reason|stop_reason)": ?"(?:tool_calls|tool_use)"|"status": ?"completed"')
-
-
-def chunk(text="", finish=None, **more):
-    return {"token": text, "finish_reason": finish, **more}
 
 
 def streamed(api_type, batches):
@@ -26,10 +23,7 @@ def streamed(api_type, batches):
 
 
 def whole(api_type, batches):
-    collector = AnswerCollector()
-    for batch in batches:
-        collector.add(batch)
-    return json.dumps(WIRE_FORMATS[api_type].whole(collector.answer(), AnswerFacts("R", "mira")))
+    return json.dumps(WIRE_FORMATS[api_type].whole(collected(batches), AnswerFacts("R", "mira")))
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])

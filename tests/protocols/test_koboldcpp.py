@@ -6,28 +6,13 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from Middleware.protocols.koboldcpp import PROTOCOL
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encode_unit
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
+from tests.protocols.streams import WHOLE_CALL, both_forms, chunk, streams
 
 WIRE = WIRE_FORMATS["koboldgenerate"]
-CALL = {"index": 0, "id": "c", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
 FACTS = AnswerFacts("R", "mira", created=1760000000)
-
-pieces = st.builds(
-    lambda token, more: {"token": token, "finish_reason": None, **more},
-    st.text(max_size=8),
-    st.sampled_from([{}, {"thinking": "hm"}, {"tool_calls": [CALL]}]),
-)
-endings = st.builds(
-    lambda reason: [{"token": "", "finish_reason": reason, "usage": {"prompt_tokens": 1}}],
-    st.sampled_from(["stop", "length", "tool_calls", "content_filter", "odd"]),
-)
-
-
-def chunk(token="", finish=None, **more):
-    return {"token": token, "finish_reason": finish, **more}
 
 
 def payload(unit):
@@ -47,19 +32,15 @@ def test_streamed():
 
 def test_neither_thoughts_nor_calls_have_a_place():
     """They are left out."""
-    assert WIRE.framer(FACTS).units([chunk(thinking="hm"), chunk(tool_calls=[CALL])]) == []
+    assert WIRE.framer(FACTS).units([chunk(thinking="hm"), chunk(tool_calls=[WHOLE_CALL])]) == []
 
 
-@given(batches=st.lists(st.lists(pieces, max_size=4), max_size=5), end=endings)
-def test_a_stream_says_what_the_whole_says(batches, end):
+@given(streams)
+def test_a_stream_says_what_the_whole_says(batches):
     """The same text and the same reason, however it is cut."""
-    framer, collector = WIRE.framer(FACTS), AnswerCollector()
-    units = []
-    for batch in [*batches, end]:
-        units += framer.units(batch)
-        collector.add(batch)
-    [result] = WIRE.whole(collector.answer(), FACTS)["results"]
-    streamed = [payload(encode_unit(unit).decode()) for unit in units]
+    units, whole = both_forms(WIRE, FACTS, batches)
+    [result] = whole["results"]
+    streamed = [payload(unit) for unit in units]
     assert "".join(one["token"] for one in streamed) == result["text"]
     reasons = [one["finish_reason"] for one in streamed]
     assert reasons[-1] == result["finish_reason"] and set(reasons[:-1]) <= {None}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from Middleware.protocols.llamacpp import PROTOCOL
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encode_unit
-from tests.protocols.test_koboldcpp import CALL, chunk, endings, pieces
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
+from tests.protocols.streams import WHOLE_CALL, both_forms, chunk, streams
 
 WIRE = WIRE_FORMATS["llamacppcompletion"]
 FACTS = AnswerFacts("R", "mira", created=1760000000)
@@ -71,20 +70,15 @@ def test_the_last_object():
 def test_neither_thoughts_nor_calls_have_a_place():
     """They are left out, and no end mark follows."""
     framer = WIRE.framer(FACTS)
-    assert framer.units([chunk(thinking="hm"), chunk(tool_calls=[CALL])]) == []
+    assert framer.units([chunk(thinking="hm"), chunk(tool_calls=[WHOLE_CALL])]) == []
     assert framer.end() == []
 
 
-@given(batches=st.lists(st.lists(pieces, max_size=4), max_size=5), end=endings)
-def test_a_stream_says_what_the_whole_says(batches, end):
+@given(streams)
+def test_a_stream_says_what_the_whole_says(batches):
     """The same text, reason and numbers, however it is cut."""
-    framer, collector = WIRE.framer(FACTS), AnswerCollector()
-    units = []
-    for batch in [*batches, end]:
-        units += framer.units(batch)
-        collector.add(batch)
-    whole = WIRE.whole(collector.answer(), FACTS)
-    *texts, last = [payload(encode_unit(unit).decode()) for unit in units]
+    units, whole = both_forms(WIRE, FACTS, batches)
+    *texts, last = [payload(unit) for unit in units]
     assert "".join(one["content"] for one in texts) == whole["content"]
     assert timeless({**last, "content": whole["content"]}) == timeless(whole)
 

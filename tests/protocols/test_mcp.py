@@ -6,12 +6,11 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from Middleware.common.constants import VERSION
 from Middleware.protocols import mcp
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply, encode_unit
-from tests.protocols.test_koboldcpp import CALL, chunk, endings, pieces
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts, ErrorReply
+from tests.protocols.streams import WHOLE_CALL, both_forms, chunk, streams
 
 WIRE = WIRE_FORMATS["mcptool"]
 
@@ -61,7 +60,7 @@ class TestStream:
         """A result has none; so that signs of life go on meanwhile."""
         framer = WIRE.framer(facts())
         assert framer.units([chunk("Low")]) == framer.units([chunk(thinking="hm"), chunk("x")]) == []
-        assert framer.units([chunk(tool_calls=[CALL])]) == []
+        assert framer.units([chunk(tool_calls=[WHOLE_CALL])]) == []
         assert framer.heartbeat() == ":\n\n"
 
     def test_a_failure_is_a_result(self):
@@ -70,16 +69,12 @@ class TestStream:
         assert payload(unit) == WIRE.failure(ErrorReply(502, "M"), facts())
         assert payload(unit)["result"] == {"content": [{"type": "text", "text": "M"}], "isError": True}
 
-    @given(batches=st.lists(st.lists(pieces, max_size=4), max_size=5), end=endings)
-    def test_a_stream_says_what_the_whole_says(self, batches, end):
+    @given(streams)
+    def test_a_stream_says_what_the_whole_says(self, batches):
         """One response, the same."""
-        framer, collector = WIRE.framer(facts()), AnswerCollector()
-        units = []
-        for batch in [*batches, end]:
-            units += framer.units(batch)
-            collector.add(batch)
-        [said] = [payload(encode_unit(unit).decode()) for unit in units]
-        assert said == WIRE.whole(collector.answer(), facts())
+        units, whole = both_forms(WIRE, facts(), batches)
+        [said] = [payload(unit) for unit in units]
+        assert said == whole
 
 
 class TestResults:

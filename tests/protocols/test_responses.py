@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 
 from Middleware.protocols import responses
 from Middleware.protocols.base import ErrorReply
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts
 from Middleware.protocols.response_object import echo_of
 from Middleware.protocols.responses import PROTOCOL, error_code
+from tests.protocols.streams import chunk, collected
 
 WIRE = WIRE_FORMATS["openairesponses"]
 EVENT = TypeAdapter(ResponseStreamEvent)
@@ -63,10 +64,6 @@ event: response.completed
 data: {"type":"response.completed","sequence_number":12,"response":{...}}
 
 """
-
-
-def chunk(token="", finish=None, **more):
-    return {"token": token, "finish_reason": finish, **more}
 
 
 def framer(**facts):
@@ -246,9 +243,7 @@ class TestCalls:
         response = final(told(batch, [chunk("", "length")]))
         [item] = response["output"]
         assert (response["status"], item["status"], item["arguments"]) == ("incomplete", "incomplete", '{"po')
-        collector = AnswerCollector()
-        collector.add([*batch, chunk("", "length")])
-        answer = WIRE.whole(collector.answer(), AnswerFacts("R", "mira"))
+        answer = WIRE.whole(collected([[*batch, chunk("", "length")]]), AnswerFacts("R", "mira"))
         assert (answer["status"], [item["type"] for item in answer["output"]]) == ("incomplete", ["message"])
 
 
@@ -400,12 +395,8 @@ def text_of(item):
 @given(answers())
 def test_a_stream_says_what_a_whole_answer_says(batches):
     """However it is cut; and its last event what its items were."""
-    collector = AnswerCollector()
-    for batch in batches:
-        collector.add(batch)
-    facts = AnswerFacts("R", "mira")
     said = told(*batches)
-    assert content(final(said)) == content(WIRE.whole(collector.answer(), facts))
+    assert content(final(said)) == content(WIRE.whole(collected(batches), AnswerFacts("R", "mira")))
     made = assembled(events(said))
     assert [item["done"] for item in made] == final(said)["output"]
     assert [item["text"] for item in made] == [text_of(item["done"]) for item in made]

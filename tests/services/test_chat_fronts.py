@@ -8,17 +8,11 @@ from Middleware.services.chat_fronts import ChatFronts, ChatOwner
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.store import MOST_NOTES, NOTE_LIFE_S, MemoryStore, Tables
 from Middleware.services.steady_paragraphs import SystemParts
+from tests.clock import Clock
 
 ANA = ChatOwner("ana")
 LORE = SystemParts("Card.", "Lore.")
 ALL_STEADY = SystemParts("Card.\n\nLore.", "")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

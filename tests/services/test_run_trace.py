@@ -214,3 +214,48 @@ class TestNode:
         node = NodeTrace("w", 1, "StaticResponse")
         node.note_cleaning("a", "b", [], None)
         assert node.calls == []
+
+
+class TestWaiting:
+    """A request that waits for a slot has a name, and where texts are kept the beginning of what was said."""
+
+    TEXT = "Where does the ferry go? " * 9
+
+    def waiting(self, observers, *, keeps_text=True, **facts):
+        observers.observe(Seen(keeps_text=keeps_text))
+        run = observers.begin("r1", "/api/chat")
+        run.note_waiting(request(**facts), front="Ollama chat", stream=True, text=self.TEXT)
+        return run
+
+    def test_it_is_named(self, observers):
+        run = self.waiting(observers, workflow_folder="big")
+        assert (run.user, run.model, run.front, run.state) == ("mira", "mira:big", "Ollama chat", "waiting")
+        assert run.waiting_text == self.TEXT[:80]
+
+    @pytest.mark.parametrize(
+        "facts", [{"privacy": True}, {"keeps_text": False}], ids=["private", "nobody-keeps-texts"]
+    )
+    def test_without_a_text(self, observers, facts):
+        assert self.waiting(observers, **facts).waiting_text == ""
+
+    @pytest.mark.parametrize("over", [lambda run: run.begin(), lambda run: run.end("refused")])
+    def test_the_text_goes_when_it_waits_no_more(self, observers, over):
+        run = self.waiting(observers)
+        over(run)
+        assert run.waiting_text == ""
+
+
+def test_a_call_that_waits_is_told_twice(observers):
+    """When it begins to wait, and when that is over; what waits for nothing is not."""
+    seen = Seen()
+    observers.observe(seen)
+    traced = observers.begin("r1", "/api/chat").node(
+        NodeTrace("Workflows/mira/Chat.json", 1, "Standard", "A")
+    )
+    traced.end_wait()
+    traced.begin_wait("a slot of Big")
+    assert [wait.what for wait in traced.node.waits if not wait.ended] == ["a slot of Big"]
+    traced.end_wait()
+    traced.end_wait()
+    assert traced.node.waits[0].ended
+    assert seen.told[2:] == [("wait", "A"), ("wait", "A")]

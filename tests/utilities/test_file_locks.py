@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -217,6 +218,24 @@ def start_holder(lock_file):
     return holder
 
 
+@contextmanager
+def held_by_a_thread(lock_file):
+    """A thread holds the lock until the event that is given here is set, at the latest until the end."""
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with hold_lock(lock_file):
+            held.set()
+            release.wait(PATIENCE_S)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(PATIENCE_S)
+    yield release
+    release.set()
+    thread.join()
+
+
 class TestLockedInTime:
     """A lock that is waited for only so long."""
 
@@ -228,22 +247,11 @@ class TestLockedInTime:
 
     def test_the_lock_of_another_thread_is_not_free(self, tmp_path):
         """Neither at once nor later, nor when somebody calls the waiting off."""
-        held, done = threading.Event(), threading.Event()
-
-        def holder() -> None:
-            with hold_lock(tmp_path / "l"):
-                held.set()
-                done.wait(PATIENCE_S)
-
-        thread = threading.Thread(target=holder)
-        thread.start()
-        held.wait(PATIENCE_S)
-        with locked_in_time(tmp_path / "l", 0.01) as late:
-            assert not late
-        with locked_in_time(tmp_path / "l", None, lambda: True) as called_off:
-            assert not called_off
-        done.set()
-        thread.join()
+        with held_by_a_thread(tmp_path / "l"):
+            with locked_in_time(tmp_path / "l", 0.01) as late:
+                assert not late
+            with locked_in_time(tmp_path / "l", None, lambda: True) as called_off:
+                assert not called_off
 
     def test_the_lock_of_another_process_is_not_free(self, tmp_path):
         """It holds the file, not our lock object."""
@@ -254,21 +262,12 @@ class TestLockedInTime:
 
     def test_a_lock_that_becomes_free_is_taken(self, tmp_path):
         """A waiter gets it as soon as the other one is done."""
-        held = threading.Event()
-        release = threading.Event()
-
-        def holder() -> None:
-            with hold_lock(tmp_path / "l"):
-                held.set()
-                release.wait(PATIENCE_S)
-
-        thread = threading.Thread(target=holder)
-        thread.start()
-        held.wait(PATIENCE_S)
         asked = iter([False, False])
-        with locked_in_time(tmp_path / "l", 60, lambda: bool(release.set()) or next(asked, False)) as taken:
+        with (
+            held_by_a_thread(tmp_path / "l") as release,
+            locked_in_time(tmp_path / "l", 60, lambda: bool(release.set()) or next(asked, False)) as taken,
+        ):
             assert taken
-        thread.join()
 
     def test_a_lock_file_that_cannot_be_made_is_an_error(self, tmp_path):
         """And the threads of this process can try again."""

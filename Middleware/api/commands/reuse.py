@@ -186,7 +186,8 @@ def report_lines(snapshot: ConfigSnapshot, title: str, advised: AdvisedReuse) ->
     read = f"{waited:,} tokens ({characters:,} characters)"
     yield f"Each turn waits for {read} to be read; {new:,} of them are new."
     if behind := report.of_a_turn(report.read_tokens - report.waited_tokens):
-        yield f"Another {behind:,} tokens are read after the answer."
+        behind_chars = report.of_a_turn(report.read_chars - report.waited_chars)
+        yield f"Another {behind:,} tokens ({behind_chars:,} characters) are read after the answer."
     files = {node[0] for node in report.nodes}
     for advice in advised.advice:
         name = f"node {advice.node[1]}" if len(files) == 1 else _node_name(advice.node)
@@ -197,19 +198,27 @@ def report_lines(snapshot: ConfigSnapshot, title: str, advised: AdvisedReuse) ->
 
 def _table(report: ReuseReport) -> Iterator[str]:
     rows = [_HEADINGS]
-    for node in report.nodes.values():
-        name = f"{'  ' * node.depth}{node.key[1]} {node.title}".rstrip()
+    for node, is_ahead in _rows(report):
+        name = f"{'  ' * node.depth}{node.key[1]} {node.title}".rstrip() + ", read ahead" * is_ahead
         size = f"{report.of_a_turn(node.tokens):,}"
         share = _read_text(report.of_a_turn(node.new_tokens), node.new_chars, node.chars)
         rows.append((name, node.endpoint, size, share, _leaving_text(node)))
-    size = f"{report.of_a_turn(sum(node.tokens for node in report.nodes.values())):,}"
-    chars = sum(node.chars for node in report.nodes.values())
+    size = f"{report.of_a_turn(sum(row.tokens for row in report.rows)):,}"
+    chars = sum(row.chars for row in report.rows)
     share = _read_text(report.of_a_turn(report.read_tokens), report.read_chars, chars)
     rows.append(("total", "", size, share, ""))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for name, endpoint, size, share, leaves in rows:
         columns = f"{name:{widths[0]}}  {endpoint:{widths[1]}}  {size:>{widths[2]}}  {share:>{widths[3]}}"
         yield f"{columns}  {leaves}".rstrip()
+
+
+def _rows(report: ReuseReport) -> Iterator[tuple[NodeReading, bool]]:
+    """Those of a node stand together. True: what is read ahead for it."""
+    for key, node in report.nodes.items():
+        yield node, False
+        if key in report.ahead:
+            yield report.ahead[key], True
 
 
 def _read_text(tokens: int, new_chars: int, chars: int) -> str:

@@ -72,7 +72,7 @@ class _Told(NamedTuple):
 
     seq: int
     at: float
-    mark: int | None
+    mark: int | str | None
 
 
 def events(ask: Ask) -> Reply:
@@ -190,11 +190,11 @@ class News:
         return state if self._state != known else None
 
 
-def _mark(look: Look, run: RunTrace) -> int | None:
-    """What grows while nothing else changes: the place in the line, the count of the answer; 1: thinking has
+def _mark(look: Look, run: RunTrace) -> int | str | None:
+    """What changes while nothing else does: the place in the line, the count of the answer; 1: thinking has
     become long enough to be shown."""
     if run.state == "waiting":
-        return look.place(run)
+        return look.line(run)
     if run.state == "running" and AnswerTimes(run, look.now).think_s >= SHORTEST_PART_S:
         return 1
     return tokens_of(run)[0] if run.state == "answering" else None

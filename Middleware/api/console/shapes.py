@@ -39,6 +39,8 @@ SHORTEST_PART_S = 0.001
 FEWEST_TOKENS = 5
 SHORTEST_SAY_S = 0.2
 _PARTS = ("queue", "other", "first", "think", "say", "after")
+HOLDING = ("running", "answering", "finishing")
+"""States of a run that holds a slot."""
 _TO_BACKENDS = ("model", "embedding", "prefill")
 
 Part = tuple[str, float]
@@ -65,10 +67,10 @@ def _spans(run: RunTrace, now: float) -> list[Part]:
 
 
 def summary(
-    run: RunTrace, now: float, place: int = 0, stood_out: int = 0, secrets: Secrets | None = None
+    run: RunTrace, now: float, line: str = "", stood_out: int = 0, secrets: Secrets | None = None
 ) -> JsonObject:
-    """6.2. `now`: of `time.monotonic()`. `place`: in the line of those that wait, from 1. `stood_out`: how
-    much did."""
+    """6.2. `now`: of `time.monotonic()`. `line`: where it stands among those that wait, empty: it does not.
+    `stood_out`: how much did."""
     secrets = secrets or Secrets(run)
     seq, times = run.seq, AnswerTimes(run, now)
     tokens, about = tokens_of(run)
@@ -84,7 +86,8 @@ def summary(
         "task": run.task,
         "private": run.private,
         "state": run.state,
-        "where": where(run, place),
+        "where": where(run, line),
+        "asking": _masked_or_none(run.waiting_text, secrets),
         "status": run.status,
         "shape": shape(run, now),
         "first_s": _round_seconds(times.first_s),
@@ -102,13 +105,13 @@ def summary(
 def run_json(
     run: RunTrace,
     now: float,
-    place: int = 0,
+    line: str = "",
     stood_out: Sequence[JsonObject] = (),
     hidden: Iterable[str] = (),
 ) -> JsonObject:
     """6.3. `hidden`: more secrets than those of the run."""
     secrets = Secrets(run, hidden)
-    told = summary(run, now, place, 0, secrets)
+    told = summary(run, now, line, 0, secrets)
     del told["stood_out"]
     begun = list(run.nodes)
     index = {id(node): i for i, node in enumerate(begun)}
@@ -127,18 +130,36 @@ def run_json(
     }
 
 
-def where(run: RunTrace, place: int = 0) -> str | None:
-    """Where it stands: in the line, at a node of its outermost workflow, at the node that failed."""
+def where(run: RunTrace, line: str = "") -> str | None:
+    """Where it stands: in the line (`line_words`), at a node of its outermost workflow, at the node that
+    failed."""
     if run.state == "waiting":
-        return f"{ordinal(place)} in line" if place else None
+        return line or None
     nodes = list(run.nodes)
-    if run.state in ("running", "answering", "finishing"):
+    if run.state in HOLDING:
         node = next((node for node in reversed(nodes) if node.depth == 0), None)
-        return None if node is None else f"node {node.number} of {node.of}"
+        return None if node is None else f"node {node.number} of {node.of}{_waits_for(nodes)}"
     if run.state == "failed":
         node = next((node for node in reversed(nodes) if node.state == "failed"), None)
         return None if node is None else f"node {node.number} {node.title or node.type}"
     return None
+
+
+def _waits_for(nodes: Sequence[NodeTrace]) -> str:
+    """What the newest call that waits does so for, behind a comma."""
+    waits = (wait for node in reversed(nodes) for wait in list(node.waits) if not wait.ended)
+    wait = next(waits, None)
+    return "" if wait is None else f", waits for {wait.what}"
+
+
+def line_words(place: int, holders: Sequence[str]) -> str:
+    """`2nd in line, behind mira:big and 1 more`; `holders`: who holds the slots, as far as it is known."""
+    words = f"{ordinal(place)} in line"
+    if holders:
+        words += f", behind {holders[0]}"
+    if len(holders) > 1:
+        words += f" and {len(holders) - 1} more"
+    return words
 
 
 def ordinal(number: int) -> str:
@@ -182,6 +203,10 @@ def _node(run: RunTrace, i: int, node: NodeTrace, parent: int | None, secrets: S
         "fields": ref(f"{name}.fields", fields_text(node), secrets),
         "output": ref(f"{name}.output", output_text(node), secrets),
         "thoughts": _thoughts(name, node, secrets),
+        "waits": [
+            {"for": wait.what, "begun_s": _since(run, wait.begun), "ended_s": _since(run, wait.ended)}
+            for wait in list(node.waits)
+        ],
         "calls": [_call(run, f"{name}.c{k}", k, call, secrets) for k, call in enumerate(list(node.calls))],
     }
 
@@ -269,19 +294,26 @@ class Look:
         waiting = [run.id for run in reversed(self.runs) if run.state == "waiting"]
         self._line = {run_id: place for place, run_id in enumerate(waiting, 1)}
 
-    def place(self, run: RunTrace) -> int:
-        """In the line of those that wait, from 1; 0: it waits no more."""
-        return self._line.get(run.id, 0)
+    @cached_property
+    def _holders(self) -> list[str]:
+        """The model names of those that hold a slot, as far as they are known, the oldest first."""
+        holding = (run.model or run.user for run in reversed(self.runs) if run.state in HOLDING)
+        return [name for name in holding if name]
+
+    def line(self, run: RunTrace) -> str:
+        """Where it stands among those that wait; empty: it waits no more."""
+        place = self._line.get(run.id, 0)
+        return line_words(place, self._holders) if place else ""
 
     def secrets(self, run: RunTrace) -> Secrets:
         return Secrets(run, self.hub.secrets)
 
     def summary(self, run: RunTrace) -> JsonObject:
-        return summary(run, self.now, self.place(run), self._count(run), self.secrets(run))
+        return summary(run, self.now, self.line(run), self._count(run), self.secrets(run))
 
     def run_json(self, run: RunTrace) -> JsonObject:
         told = stood_out(run, self.now, self._surroundings)
-        return run_json(run, self.now, self.place(run), told, self.hub.secrets)
+        return run_json(run, self.now, self.line(run), told, self.hub.secrets)
 
     def _count(self, run: RunTrace) -> int:
         """How much stood out. Of what has ended that is found out once: it costs more than all else."""

@@ -332,6 +332,15 @@ def slot(seen: Seen) -> Iterator[Sentence]:
         yield Sentence("note", f"Waited {seconds(seen.times.queue_s)} for a free slot{limit}.")
 
 
+def turn_sentences(seen: Seen) -> Iterator[Sentence]:
+    """Calls that waited for a slot, for the turn of their model at a machine, or for what is read ahead."""
+    for node in seen.nodes:
+        for wait in list(node.waits):
+            took = (wait.ended or seen.now) - wait.begun
+            if took >= SLOT_S:
+                yield Sentence("note", f"{name_of(node)} waited {seconds(took)} for {wait.what}.", node)
+
+
 def wait_sentences(seen: Seen) -> Iterator[Sentence]:
     """Time of other nodes, where it is a good part of the wait for the first word."""
     other, first_s = seen.times.other_s, seen.times.first_s
@@ -495,6 +504,7 @@ RULES: Mapping[str, Rule] = {
     "went_on": went_on,
     "locked": lock_sentences,
     "slot": slot,
+    "turn": turn_sentences,
     "before": wait_sentences,
     "slow_first": slow_first,
     "loaded": loaded_model_sentences,

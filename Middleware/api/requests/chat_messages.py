@@ -158,6 +158,8 @@ TOOL_SENTENCE = (
 )
 TOOL_ANSWER = '{"tool_calls": []}'
 TASK_HEADER = "X-OpenWebUI-Task"
+TASK_FIELD = "HTTP_" + TASK_HEADER.upper().replace("-", "_")
+"""The same as WSGI spells it."""
 TASK_START, TASK_HISTORY = "### Task:", "<chat_history>"
 """What the text of a background task begins with, and what it holds."""
 EMOJI_START = "Your task is to reflect the speaker's likely facial expression through a fitting emoji."
@@ -201,6 +203,15 @@ def task_of(messages: Any, header: str, stream: bool) -> str | None:
         return None
     asked = last.partition(TASK_HISTORY)[0]
     return next((kind for kind, words in _KINDS if words.search(asked)), "unknown")
+
+
+def newest_text(body: JsonObject) -> str:
+    """What the user wrote last, in a body of any protocol; empty where none is found."""
+    said = next((body[key] for key in ("messages", "input", "prompt") if key in body), None)
+    if isinstance(said, str):
+        return said
+    newest_first = reversed(said) if isinstance(said, list) else ()
+    return next((text for role, text in _texts(newest_first) if role == "user"), "")
 
 
 def _texts(messages: Iterable[Any]) -> Iterator[tuple[str, str]]:

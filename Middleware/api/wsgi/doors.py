@@ -12,13 +12,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flask.views import MethodView
 
+from Middleware.common.request_context import RequestContext
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply, is_under
 from Middleware.services.answers import compact_json
+from Middleware.services.run_trace import RunTrace
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -108,6 +110,18 @@ class Console(Protocol):
     def leads_to_page(self, environ: Mapping[str, Any]) -> bool: ...
 
 
+class WaitingRequest(NamedTuple):
+    """Who waits for a slot. `text`: what the user wrote last."""
+
+    request: RequestContext
+    front: str
+    stream: bool
+    text: str
+
+    def tell(self, trace: RunTrace) -> None:
+        trace.note_waiting(self.request, front=self.front, stream=self.stream, text=self.text)
+
+
 class Generation:
     """What a generation view can say of a body before it answers it. `headers`: names as WSGI spells them."""
 
@@ -124,6 +138,10 @@ class Generation:
 
         Raises NotFound, ClientRequestError for a model name that is not there.
         """
+        return None
+
+    def waiting(self, body: JsonObject, request_id: str, headers: Mapping[str, Any]) -> WaitingRequest | None:
+        """Whose a request is that waits; None: not known."""
         return None
 
 

@@ -15,6 +15,7 @@ from Middleware.llmapis.call.sent_prompt import BuiltPayload
 from Middleware.llmapis.dialects.prompt_caching import LateText, system_text
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
+from Middleware.services.token_ratios import Model, is_measured, model_of
 from Middleware.utilities.prompt_extraction_utils import sent_cost
 from Middleware.utilities.text_utils import estimate_tokens
 
@@ -88,6 +89,15 @@ class CallArguments:
         7.8."""
         texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
         return texts + sum(map(sent_cost, self.conversation or ()))
+
+    def estimate_for(self, endpoint: EndpointConfig) -> tuple[Model, int] | None:
+        """The model and our estimate of this prompt, to be compared with what the server counts; None: the
+        clamp does not go by that, or pictures or tools, which are not estimated alike, are in it."""
+        if not is_measured(endpoint) or self.tools:
+            return None
+        if any(message.get("images") for message in self.conversation or ()):
+            return None
+        return model_of(endpoint), self.clamped_tokens()
 
     def prompt_tokens(self) -> int:
         """Estimate of the prompt."""

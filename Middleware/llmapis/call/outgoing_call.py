@@ -30,7 +30,7 @@ from Middleware.llmapis.wire.http import DRAIN_S, TRIES, Answer, Post, default_t
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.held_prompts import held_prompts
 from Middleware.services.run_trace import CallTrace
-from Middleware.services.token_ratios import is_measured, model_of, token_ratios
+from Middleware.services.token_ratios import token_ratios
 from Middleware.utilities.json_bytes import encode_json
 from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorten_text
 
@@ -84,13 +84,10 @@ class OutgoingCall:
         self.unregister()
 
     def _note_tokens(self) -> None:
-        """What the server counted, where the clamp goes by it. Pictures and tools are not estimated alike."""
-        endpoint, call = self._handler.settings.endpoint, self._call
+        """What the server counted, where the clamp goes by it."""
         tokens = (self.log.usage or {}).get("prompt_tokens")
-        if not is_measured(endpoint) or type(tokens) is not int or call.tools:
-            return
-        if not any(message.get("images") for message in call.conversation or ()):
-            token_ratios().note(model_of(endpoint), call.clamped_tokens(), tokens)
+        if type(tokens) is int and (known := self._call.estimate_for(self._handler.settings.endpoint)):
+            token_ratios().note(*known, tokens)
 
     def fail(self, error: Exception) -> None:
         """It ends by a failure."""

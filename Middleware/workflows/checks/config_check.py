@@ -15,7 +15,7 @@ from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import validation
-from Middleware.config.endpoints import ENV_REFERENCE, address_fault, load_endpoint, load_samplers
+from Middleware.config.endpoints import ENV_REFERENCE, address_fault, load_endpoint
 from Middleware.config.json_positions import place_findings, repeated_keys
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
 from Middleware.config.paths import (
@@ -25,6 +25,7 @@ from Middleware.config.paths import (
     is_tool_file,
     user_file,
 )
+from Middleware.config.samplers import load_samplers
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, schema
 from Middleware.config.workflows import is_workflow, list_workflow_files, tool_faults

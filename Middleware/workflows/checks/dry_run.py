@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from Middleware.common.request_context import ClientQuestion, RequestContext
@@ -24,10 +25,14 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile, load_routing
 from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_text import LlmText
+from Middleware.services.readings_ahead import Reading
 from Middleware.services.run_trace import TracedNode
+from Middleware.services.token_ratios import Model
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService
+from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.execution_context import (
@@ -39,6 +44,7 @@ from Middleware.workflows.models.execution_context import (
     result_text,
 )
 from Middleware.workflows.processors.node_context import NodeContext
+from Middleware.workflows.processors.read_ahead import ReadAhead
 from Middleware.workflows.processors.run import Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.streaming.response_handler import whole_chunk
@@ -92,8 +98,10 @@ class StubOutput(str):
 @dataclass(frozen=True, slots=True)
 class Sent:
     """One call of a backend that would have been made; keys are masked. `secrets`: what else must not be
-    shown. `endpoint`: its name. `late_text`: exactly what stands behind the conversation. `behind`: the
-    answer is complete by then, so nobody waits for it.
+    shown. `endpoint`: its name, `address`: its server's. `late_text`: exactly what stands behind the
+    conversation. `authored`: the node gives the prompt, so no conversation is sent. `behind`: the answer is
+    complete by then, so nobody waits for it. `answer`: what the stub says. `estimate`: of its tokens, and of
+    which model a server's count would be compared with it; None: none would.
     """
 
     url: str
@@ -101,8 +109,12 @@ class Sent:
     body: JsonObject
     secrets: tuple[str, ...] = field(default=(), repr=False)
     endpoint: str = ""
+    address: str = ""
     late_text: str = ""
+    authored: bool = False
     behind: bool = False
+    answer: str = ""
+    estimate: tuple[Model, int] | None = None
 
     def text(self) -> str:
         headers = "".join(f"\n{name}: {value}" for name, value in self.headers.items())
@@ -143,15 +155,28 @@ class DryNode:
 NodeChanges = Mapping[tuple[str, int], NodeConfig]
 """Fields that are other ones than in the file, by workflow file and number of the node."""
 NO_CHANGES: NodeChanges = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DryCall:
+    """A call of a node. `ahead`: it is no call but a reading ahead (`start` or `end`)."""
+
+    node: DryNode
+    sent: Sent
+    ahead: str = ""
+
+
 ROUTING = ("", 0)
 """The place of the user's routing among nodes: its `conditionalKey` is the category that is chosen."""
 
 
 class DryRun(WorkflowManager):
-    """Runs of one request without effect. `nodes`: what was walked, in order of the nodes' start.
+    """Runs of one request without effect. `nodes`: what was walked, in order of the nodes' start. `calls`:
+    what servers would read, in order.
 
     `stub_output`: what each model says; `answer`: what the one says that answers the user. `changes`: nodes
-    that are walked with other fields.
+    that are walked with other fields. `discussions`: a folder of the walk's own; with it nodes that keep what
+    they make in a discussion run, times are kept, and what would be read ahead counts.
     """
 
     def __init__(
@@ -162,11 +187,16 @@ class DryRun(WorkflowManager):
         *,
         answer: str | None = None,
         changes: NodeChanges = NO_CHANGES,
+        discussions: Path | None = None,
     ) -> None:
         super().__init__(user, request)
         self.state.fronts = None  # a first turn, of which nothing is remembered
+        self.state.discussions = self.discussions = discussions
         self.stub_output, self.answer, self.changes = stub_output, answer, changes
         self.nodes: list[DryNode] = []
+        self.calls: list[DryCall] = []
+        self.kept_something = False
+        """A node ran that keeps what it makes in the discussion."""
         self.categories: list[str] = []
         """Those that the categorisation workflow was told."""
         self.taken: list[str] = []
@@ -213,20 +243,12 @@ class _DryProcessor(WorkflowProcessor):
     def _handle_node(self, context: ExecutionContext) -> NodeResult:
         assert isinstance(context, _DryContext)
         handler = node_handler(context.config.get("type"))
-        node = DryNode(
-            workflow=self.run.file.file,
-            number=context.node_number,
-            type=known_type(context.config.get("type")),
-            title=title_of(context.config),
-            depth=len(self.run.chain) - 1,
-            answers=context.is_responder and not self.run.internal,
-            config=context.config,
-            fields=_filled_fields(context),
-        )
+        node = _dry_node(context)
+        node.fields = _filled_fields(context)
         self._walk.nodes.append(node)
         context = replace(context, dry_node=node)
         node.notes = handler.dry_notes(context)
-        result = handler.handle(context) if handler.RUNS_DRY else context.stub_object()
+        result = handler.handle(context) if self._runs(handler) else context.stub_object()
         node.notes += [
             f"{path} is a stub here: only a run can tell what it is" for path in self._taken_warnings()
         ]
@@ -234,6 +256,11 @@ class _DryProcessor(WorkflowProcessor):
             "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
         )
         return result
+
+    def _runs(self, handler: WorkflowNodeHandler) -> bool:
+        keeps = handler.KEEPS_TO_DISCUSSION and self._walk.discussions is not None
+        self._walk.kept_something = self._walk.kept_something or keeps
+        return keeps or handler.RUNS_DRY
 
     def _taken_warnings(self) -> list[str]:
         taken = list(dict.fromkeys(self._walk.taken))
@@ -245,15 +272,40 @@ class _DryProcessor(WorkflowProcessor):
 
     def _track_times(self) -> None:
         """Tracking writes."""
+        if self._walk.discussions is not None:
+            super()._track_times()
 
     def _begin_reading_ahead(self) -> None:
         """No server is called."""
+        if self._walk.discussions is not None and ReadAhead.wanted_by(self.run):
+            self._ahead = _CountedReadAhead(self.run, self._early_context, self._early_record)
+            self._ahead.begin()
 
     def _begin_answer(self) -> None:
         """The placeholder would be written."""
+        if self._walk.discussions is not None:
+            super()._begin_answer()
 
     def _stamp_answer(self, context: ExecutionContext, text: str) -> None:
         """The answer's time would be written."""
+        if self._walk.discussions is not None:
+            super()._stamp_answer(context, text)
+
+
+class _CountedReadAhead(ReadAhead):
+    """Nothing is read: what would be is told."""
+
+    def read(
+        self, context: NodeContext, call: CallArguments, reading: Reading, *, is_next_turn: bool
+    ) -> None:
+        assert isinstance(context, _DryContext) and context.llm_handler is not None
+        sent = replace(_sent_request(context.llm_handler.llm, call, False), behind=is_next_turn)
+        node = context.dry_node or _dry_node(context)
+        context.walk.calls.append(DryCall(node, sent, "end" if is_next_turn else "start"))
+        reading.ended.set()
+
+    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> None:
+        work()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,17 +327,34 @@ class _DryContext(NodeContext):
     def dispatch(self, call: LlmCall) -> NodeResult:
         asked, _ = LLMDispatchService.prepare(self, call)
         streams = self.stream and call.stream
-        if self.dry_node is not None and self.llm_handler is not None:
-            sent = _sent_request(self.llm_handler.llm, asked, streams)
-            self.dry_node.sent.append(replace(sent, behind=self.request.answer.complete))
-        self.notes.prompt_tokens = asked.prompt_tokens
         answers = self.is_responder and not self.is_internal
         text = self.walk.answer if answers and self.walk.answer is not None else self.stub()
+        if self.dry_node is not None and self.llm_handler is not None:
+            self._tell_of_call(self.dry_node, self.llm_handler.llm, call, asked, text)
+        self.notes.prompt_tokens = asked.prompt_tokens
         answer = LlmText(text, finish_reason="stop")
         return NodeStream(iter([[whole_chunk(answer)]])) if streams else answer
 
+    def _tell_of_call(
+        self, node: DryNode, service: LlmApiService, call: LlmCall, asked: CallArguments, answer: str
+    ) -> None:
+        sent = replace(
+            _sent_request(service, asked, self.stream and call.stream),
+            authored=call.prompt is not None or bool(self.config.get("prompt")),
+            behind=self.request.answer.complete,
+            answer=answer,
+        )
+        node.sent.append(sent)
+        self.walk.calls.append(DryCall(node, sent))
+
     def acquire_lock(self, lock_id: str) -> bool:
         return True
+
+    def embeddings(self, endpoint: str) -> EmbeddingService:
+        return _NoVectors(endpoint, user=self.user, snapshot=self.snapshot)
+
+    def own_file(self, path: Path) -> Path:
+        return path if self.walk.discussions is None else self.walk.discussions / path.name
 
 
 def _sent_request(service: LlmApiService, asked: CallArguments, streams: bool) -> Sent:
@@ -298,7 +367,36 @@ def _sent_request(service: LlmApiService, asked: CallArguments, streams: bool) -
     }
     secrets = handler.settings.secrets
     url = mask_secrets(handler._get_api_endpoint_url(), *secrets)
-    return Sent(url, headers, body, secrets, service.endpoint.name, asked.late_text)
+    return Sent(
+        url,
+        headers,
+        body,
+        secrets,
+        endpoint=service.endpoint.name,
+        address=handler.settings.url,
+        late_text=asked.late_text,
+        estimate=asked.estimate_for(service.endpoint),
+    )
+
+
+class _NoVectors(EmbeddingService):
+    """No server makes any."""
+
+    def get_embeddings(self, texts: list[str], request_id: str | None = None) -> None:
+        return None
+
+
+def _dry_node(context: _DryContext) -> DryNode:
+    run = context.run
+    return DryNode(
+        workflow=run.file.file,
+        number=context.node_number,
+        type=known_type(context.config.get("type")),
+        title=title_of(context.config),
+        depth=len(run.chain) - 1,
+        answers=context.is_responder and not run.internal,
+        config=context.config,
+    )
 
 
 def _is_secret(header: str, endpoint: EndpointConfig) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from Middleware.config.endpoints import SAMPLER_KEYS
+from Middleware.config.samplers import SAMPLER_KEYS
 from Middleware.config.validation import DIALECT, known_fields, schema
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.node_types import (

@@ -14,11 +14,11 @@ from Middleware.config.endpoints import (
     address_fault,
     endpoint_names,
     load_endpoint,
-    load_samplers,
 )
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.machines import machine_names
 from Middleware.config.named_files import load_prompt_template
+from Middleware.config.samplers import load_samplers
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.llmapis.dialects.model_lists import ends_in_openai_route

@@ -1,15 +1,18 @@
 """How much of its prompts a model server would read again in each turn of a chat, without any model.
 
 A conversation is walked turn by turn with the stub model of a dry run, against servers that hold the last
-prompts of each endpoint and model; of those the one with the longest common beginning counts. Calls nothing,
-writes nothing. Source: spec prompt-reuse.md 4.
+prompts of each endpoint and model; of those the one with the longest common beginning counts. What nodes
+remember is kept in a discussion of the walk's own, which is empty at the beginning and gone at the end. Calls
+nothing, writes nothing else. Source: spec prompt-reuse.md 4.
 """
 
 from __future__ import annotations
 
+import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
@@ -19,10 +22,19 @@ from Middleware.config.users import UserSettings
 from Middleware.services.chat_fronts import ChatFronts
 from Middleware.services.run_trace import json_text
 from Middleware.services.shared_state.member import Member
+from Middleware.services.token_ratios import MOST_SAMPLES, learning_apart, token_ratios
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.utilities.text_utils import estimate_tokens
-from Middleware.workflows.checks.dry_run import NO_CHANGES, ROUTING, DryNode, DryRun, NodeChanges, Sent
+from Middleware.workflows.checks.dry_run import (
+    NO_CHANGES,
+    ROUTING,
+    DryCall,
+    DryNode,
+    DryRun,
+    NodeChanges,
+    Sent,
+)
 
 NodeKey = tuple[str, int]
 """Workflow file and number of a node."""
@@ -33,6 +45,8 @@ MESSAGE, LATE, NEWEST = "message", "late", "newest"
 """Where a prompt can leave the best one that is held."""
 _TAKEN_OVER = 0.1
 """A prompt that shares less than this with a held one takes a place of its own."""
+_CHARS_OF_A_TOKEN = 4
+"""What a server is taken to count, where the estimation level is `measured`."""
 
 # --------------------------------------------------------------------------
 # The conversation.
@@ -247,13 +261,15 @@ class NodeReading:
 
 @dataclass(slots=True)
 class ReuseReport:
-    """What the counted turns of a walk cost. `new_tokens`: of what is read what no server could have held.
-    `waited_*`: what is read before the answer. `routers`: nodes that pick a branch, with its names.
+    """What the counted turns of a walk cost. `ahead`: what is read ahead for a node, before it asks.
+    `new_tokens`: of what is read what no server could have held. `waited_*`: what is read before the answer.
+    `routers`: nodes that pick a branch, with its names.
     """
 
     turns: int
     slots: int
     nodes: dict[NodeKey, NodeReading] = field(default_factory=dict)
+    ahead: dict[NodeKey, NodeReading] = field(default_factory=dict)
     new_tokens: int = 0
     new_chars: int = 0
     waited_tokens: int = 0
@@ -263,21 +279,37 @@ class ReuseReport:
     """Characters that are read, of each turn."""
 
     @property
+    def rows(self) -> list[NodeReading]:
+        """Of all that servers read."""
+        return [*self.nodes.values(), *self.ahead.values()]
+
+    @property
     def read_tokens(self) -> int:
-        return sum(node.new_tokens for node in self.nodes.values())
+        return sum(row.new_tokens for row in self.rows)
 
     @property
     def read_chars(self) -> int:
-        return sum(node.new_chars for node in self.nodes.values())
+        return sum(row.new_chars for row in self.rows)
 
     def of_a_turn(self, total: int) -> int:
         return round(total / max(1, self.turns))
 
 
 @dataclass(frozen=True, slots=True)
+class _WalkedChat:
+    """What the turns of one walk share. `discussions`: the folder of its own discussion."""
+
+    discussion: str | None
+    changes: NodeChanges
+    fronts: ChatFronts
+    discussions: Path
+
+
+@dataclass(frozen=True, slots=True)
 class TurnWalk:
     """One user's conversation to be walked. `open_run`: begins the run of one turn. `turns`: how many of the
-    last are counted; as many before them are walked, so that servers hold what they would.
+    last are counted; as many before them are walked, so that servers hold what they would, or all, where
+    nodes remember. `has_discussion`: the chat has an id, also where its messages do not name one.
     """
 
     snapshot: ConfigSnapshot
@@ -290,31 +322,48 @@ class TurnWalk:
 
     def report(self, changes: NodeChanges = NO_CHANGES) -> ReuseReport:
         """Raises what a run raises: ConfigError, WorkflowError."""
-        found = discussion_id_of(self.messages) or self.has_discussion
-        discussion = uuid.uuid4().hex if found else None
         asked = chat_requests([_without_tag(message) for message in self.messages])
-        first = max(0, len(asked) - self.turns)
-        begin = max(0, first - self.turns - self.slots)
+        counted = max(0, len(asked) - self.turns)
+        begin = max(0, counted - max(self.turns + self.slots, MOST_SAMPLES))
+        report = self._report_from(begin, asked, changes)
+        return report or self._report_from(0, asked, changes) or ReuseReport(0, self.slots)
+
+    def _report_from(
+        self, begin: int, asked: Sequence[ChatRequest], changes: NodeChanges
+    ) -> ReuseReport | None:
+        """None: what nodes remember of the turns before `begin` counts, too."""
         report = ReuseReport(min(self.turns, len(asked)), self.slots)
         held, member = HeldTexts(self.slots), Member()
-        fronts = ChatFronts(lambda: member)
-        for number in range(begin, len(asked)):
-            before = asked[number - 1].messages if number else []
-            walk = self._walk_turn(asked[number], discussion, changes, fronts)
-            turn = _Turn(asked[number], _added_text(before, asked[number].messages))
-            turn.read(walk.nodes, held)
-            report.routers |= _routers(walk)
-            if number >= first:
-                turn.count_in(report)
+        with tempfile.TemporaryDirectory(prefix="reuse-") as folder, learning_apart():
+            chat = _WalkedChat(self._discussion(), changes, ChatFronts(lambda: member), Path(folder))
+            for number in range(begin, len(asked)):
+                before = asked[number - 1].messages if number else []
+                walk = self._walk_turn(asked[number], chat)
+                if walk.kept_something and begin:
+                    return None
+                turn = _Turn(asked[number], _added_text(before, asked[number].messages))
+                turn.read(walk.calls, held)
+                report.routers |= _routers(walk)
+                if number >= len(asked) - self.turns:
+                    turn.count_in(report)
         return report
 
-    def _walk_turn(
-        self, asked: ChatRequest, discussion: str | None, changes: NodeChanges, fronts: ChatFronts
-    ) -> DryRun:
+    def _discussion(self) -> str | None:
+        """A new id, where the chat has one."""
+        found = self.has_discussion or self.user.discussion_id_from_header or discussion_id_of(self.messages)
+        return uuid.uuid4().hex if found else None
+
+    def _walk_turn(self, asked: ChatRequest, chat: _WalkedChat) -> DryRun:
         request = RequestContext("reuse", self.user.name, "openaichatcompletion", snapshot=self.snapshot)
-        walk = DryRun(self.user, request, answer=asked.answer or None, changes=changes)
-        walk.state.fronts = fronts
-        question = ClientQuestion(asked.messages, False, discussion_id=discussion)
+        walk = DryRun(
+            self.user,
+            request,
+            answer=asked.answer or None,
+            changes=chat.changes,
+            discussions=chat.discussions,
+        )
+        walk.state.fronts = chat.fronts
+        question = ClientQuestion(asked.messages, False, discussion_id=chat.discussion)
         with enter_request(request):
             for _ in self.open_run(walk, question):
                 continue
@@ -339,16 +388,33 @@ def _added_text(before: Messages, after: Messages) -> str:
     return "\n".join(message["content"] for message in after[len(before) :])
 
 
+def _key(node: DryNode) -> NodeKey:
+    return node.workflow, node.number
+
+
+def _is_read(reading: DryCall, calls: Sequence[DryCall]) -> bool:
+    """Whether a prompt is read ahead to its end: a call to its server would stop what `start` has begun."""
+    if reading.ahead != "start":
+        return True
+    for call in calls:
+        if call.ahead:
+            continue
+        if _key(call.node) == _key(reading.node):
+            return True
+        if call.sent.address == reading.sent.address:
+            return False
+    return True
+
+
 class _Read(NamedTuple):
-    node: DryNode
-    sent: Sent
+    call: DryCall
     prompt: SentText
     shared: int
     leaving: Leaving | None
 
     @property
     def server(self) -> tuple[str, str]:
-        return self.sent.url, str(self.sent.body.get("model", ""))
+        return self.call.sent.url, str(self.call.sent.body.get("model", ""))
 
 
 class _Turn:
@@ -358,32 +424,35 @@ class _Turn:
         self._asked, self._added = asked, added
         self._reads: list[_Read] = []
 
-    def read(self, nodes: Iterable[DryNode], held: HeldTexts) -> None:
-        for node in nodes:
-            for sent in node.sent:
-                prompt = SentText.of(sent, (node.workflow, node.number))
-                made = _Read(node, sent, prompt, 0, None)
-                answer = self._asked.answer if node.answers else node.output
-                shared, best = held.read(made.server, prompt, answer)
-                if best is not None:
-                    authored = bool(node.config.get("prompt"))
-                    leaving = find_leaving(prompt, shared, best, authored=authored)
-                    made = made._replace(shared=shared, leaving=leaving)
-                self._reads.append(made)
+    def read(self, calls: Sequence[DryCall], held: HeldTexts) -> None:
+        for call in calls:
+            if not _is_read(call, calls):
+                continue
+            sent = call.sent
+            prompt = SentText.of(sent, _key(call.node))
+            made = _Read(call, prompt, 0, None)
+            shared, best = held.read(made.server, prompt, sent.answer)
+            if best is not None:
+                leaving = find_leaving(prompt, shared, best, authored=sent.authored)
+                made = made._replace(shared=shared, leaving=leaving)
+            if sent.estimate is not None:
+                token_ratios().note(*sent.estimate, len(prompt.text) // _CHARS_OF_A_TOKEN)
+            self._reads.append(made)
 
     def count_in(self, report: ReuseReport) -> None:
         added, added_chars = estimate_tokens(self._added), len(self._added)
         by_server: dict[tuple[str, str], list[int]] = {}
         for read in self._reads:
+            sent = read.call.sent
             new_chars = len(read.prompt.text) - read.shared
             new_tokens = estimate_tokens(read.prompt.text[read.shared :])
             self._count_node(report, read, new_chars, new_tokens)
-            if not read.sent.behind:
+            if not sent.behind:
                 report.waited_tokens += new_tokens
                 report.waited_chars += new_chars
-            late = read.sent.late_text
             sums = by_server.setdefault(read.server, [0, 0, added, added_chars])
-            for place, more in enumerate((new_tokens, new_chars, estimate_tokens(late), len(late))):
+            new = (new_tokens, new_chars, estimate_tokens(sent.late_text), len(sent.late_text))
+            for place, more in enumerate(new):
                 sums[place] += more
         report.new_tokens += sum(min(sums[0], sums[2]) for sums in by_server.values())
         report.new_chars += sum(min(sums[1], sums[3]) for sums in by_server.values())
@@ -391,11 +460,12 @@ class _Turn:
 
     @staticmethod
     def _count_node(report: ReuseReport, read: _Read, new_chars: int, new_tokens: int) -> None:
-        node, key = read.node, read.prompt.node
-        row = report.nodes.get(key)
+        node, key = read.call.node, read.prompt.node
+        rows = report.ahead if read.call.ahead else report.nodes
+        row = rows.get(key)
         if row is None:
-            row = NodeReading(key, node.title, node.depth, read.sent.endpoint, read.server, node.config)
-            report.nodes[key] = row
+            endpoint = read.call.sent.endpoint
+            row = rows[key] = NodeReading(key, node.title, node.depth, endpoint, read.server, node.config)
         row.calls += 1
         row.chars += len(read.prompt.text)
         row.new_chars += new_chars

@@ -90,6 +90,8 @@ def advise_on(walk: TurnWalk, changes: NodeChanges = NO_CHANGES) -> AdvisedReuse
         for one in made:
             tried[one.node] = {**tried.get(one.node, {}), **one.change}
         after = report = walk.report(tried)
+    if after is not None and after.read_chars >= before.read_chars:
+        advice, after = [one for one in advice if not one.change], None
     order = list(before.nodes)
     advice.sort(key=lambda one: order.index(one.node) if one.node in order else len(order))
     return AdvisedReuse(before, advice, after)
@@ -120,15 +122,16 @@ def _find_advice(report: ReuseReport, user: UserSettings) -> Iterator[ReuseAdvic
             message = "relative times change each message each turn: use absolute ones"
             yield ReuseAdvice(row.key, message, "useRelativeTimestamps")
         found = row.main_leaving()
-        if found is None or row.new_chars * 10 < row.chars:
+        if found is None or row.new_chars * 10 < row.chars or 2 * found[1] < row.calls:
             continue
-        leaving, count = found
-        if leaving.kind == WINDOW and not _is_steady(row.config, user) and 2 * count >= row.calls:
+        leaving = found[0]
+        if leaving.kind == WINDOW and not _is_steady(row.config, user):
             yield _steady_advice(row)
+        elif row.config.get("prompt"):
+            if leaving.kind in (SYSTEM, PROMPT) and _CONVERSATION.search(str(row.config["prompt"])):
+                yield _prompt_advice(row, report)
         elif leaving.kind == SYSTEM:
             yield from _front_advice(row, report)
-        elif leaving.kind == PROMPT and _CONVERSATION.search(str(row.config.get("prompt"))):
-            yield _prompt_advice(row, report)
 
 
 def _is_steady(config: Mapping[str, Any], user: UserSettings) -> bool:
@@ -159,8 +162,6 @@ def _front_advice(row: NodeReading, report: ReuseReport) -> Iterator[ReuseAdvice
         message = 'its instruction stands before the conversation: put it into "latePrompt"'
     late = "\n\n".join(filter(None, (task, str(row.config.get("latePrompt") or ""))))
     change: JsonObject = {"latePrompt": late, "systemPrompt": _shared_front(row, report)}
-    if row.config.get("prompt"):
-        change = {}
     yield ReuseAdvice(row.key, message, "systemPrompt", change)
 
 

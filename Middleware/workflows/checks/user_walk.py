@@ -15,13 +15,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.types import NodeConfig
 from Middleware.config import paths
-from Middleware.config.endpoints import (
-    EndpointConfig,
-    ensure_embeds,
-    ensure_generates,
-    load_endpoint,
-    load_samplers,
-)
+from Middleware.config.endpoints import EndpointConfig, ensure_embeds, ensure_generates, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import (
     load_mcp_server,
@@ -29,6 +23,7 @@ from Middleware.config.named_files import (
     load_structured_schema,
     lost_folder,
 )
+from Middleware.config.samplers import load_samplers
 from Middleware.config.users import NO_CUSTOM_WORKFLOW, UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
 from Middleware.config.workflows import (

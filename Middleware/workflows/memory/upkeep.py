@@ -108,11 +108,6 @@ def _call(texts: Sequence[str], places: Sequence[int], embed: Embed, found: dict
     return True
 
 
-def service_of(context: ExecutionContext, endpoint: str) -> EmbeddingService:
-    """Raises ConfigError for an endpoint that is missing or not for embeddings."""
-    return EmbeddingService(endpoint, user=context.user, snapshot=context.snapshot, trace=context.trace)
-
-
 def embed_new(
     context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, new: dict[int, str]
 ) -> None:
@@ -120,7 +115,7 @@ def embed_new(
     endpoint = settings.text("embeddingEndpointName")
     if not endpoint or not new:
         return
-    service, database = service_of(context, endpoint), VectorDatabase(store)
+    service, database = context.embeddings(endpoint), VectorDatabase(store)
     model = model_name(service)
     older = database.without_vector(model, backfill_size(settings), new)
     save_embedded(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
 from Middleware.common.request_context import ClientQuestion, RequestContext
@@ -18,6 +19,7 @@ from Middleware.common.types import Batches, JsonObject, Messages, NodeConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
+from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.run_trace import TracedNode
@@ -236,6 +238,16 @@ class ExecutionContext(ABC):
         """This context for an inner call with a config of its own (a settings file): numbers done, its model
         loaded. It never answers the user. Raises ConfigError.
         """
+
+    def embeddings(self, endpoint: str) -> EmbeddingService:
+        """What makes vectors. Raises ConfigError for an endpoint that is missing or not for embeddings."""
+        return EmbeddingService(endpoint, user=self.user, snapshot=self.snapshot, trace=self.trace)
+
+    def own_file(self, path: Path) -> Path:
+        """Where the file `path` is that a node keeps for itself beside the discussion: in a walk that must
+        not touch it, elsewhere.
+        """
+        return path
 
     @abstractmethod
     def acquire_lock(self, lock_id: str) -> bool:

@@ -32,7 +32,7 @@ from Middleware.workflows.models.execution_context import (
 from Middleware.workflows.models.node_keys import EARLY_CHOICES, common_value
 from Middleware.workflows.processors.run import Run
 from Middleware.workflows.variables import workflow_variable_manager as variables
-from Middleware.workflows.variables.providers import VariableSource
+from Middleware.workflows.variables.conversation import VariableSource
 
 logger = logging.getLogger(__name__)
 

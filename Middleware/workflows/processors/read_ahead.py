@@ -171,7 +171,7 @@ class ReadAhead:
         """A node is about to make its call: it waits for what is being read for it."""
         begun = self._begun.pop(index, None)
         if begun is not None:
-            begun.reading.ended.wait()
+            _wait_for(begun.reading, context.trace)
             record.calls[:0] = begun.record.calls
         elif self._when.get(index) == "end":
             self._at_end.append(context)
@@ -189,9 +189,21 @@ class ReadAhead:
             for context in contexts:
                 call = _asked(context, lambda one: _next_turn(one, answer))
                 if call is not None:
-                    _read(context, call, Reading(_reading_id(context)))
+                    self.read(context, call, Reading(_reading_id(context)), is_next_turn=True)
 
-        _in_a_thread(contexts[0].request, read_all)
+        self.work_beside(contexts[0].request, read_all)
+
+    def read(
+        self, context: NodeContext, call: CallArguments, reading: Reading, *, is_next_turn: bool
+    ) -> None:
+        """Have a node's prompt read; `reading` has ended then. Raises nothing."""
+        model = context.llm_handler
+        if model is not None:
+            read_ahead(model.llm, call, reading)
+
+    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> None:
+        """Do it while the request goes on."""
+        _in_a_thread(request, work)
 
     def _begin_reading(self, index: int) -> None:
         record = self._record_of(index)
@@ -209,12 +221,12 @@ class ReadAhead:
 
         def read_one() -> None:
             try:
-                _read(context, call, reading)
+                self.read(context, call, reading, is_next_turn=False)
             finally:
                 cancellation_service.unregister_abort_callback(request_id, reading.stop)
 
         self._begun[index] = _Begun(reading, record)
-        _in_a_thread(context.request, read_one)
+        self.work_beside(context.request, read_one)
 
 
 def _beginning(context: NodeContext) -> CallArguments | None:
@@ -241,10 +253,13 @@ def _asked(
         return None
 
 
-def _read(context: NodeContext, call: CallArguments, reading: Reading) -> None:
-    model = context.llm_handler
-    if model is not None:
-        read_ahead(model.llm, call, reading)
+def _wait_for(reading: Reading, trace: TracedNode | None) -> None:
+    if trace is None or reading.ended.is_set():
+        reading.ended.wait()
+        return
+    trace.begin_wait("its prompt to be read")
+    reading.ended.wait()
+    trace.end_wait()
 
 
 def _reading_id(context: NodeContext) -> str:

@@ -82,6 +82,8 @@ class RequestState:
         """
         self.question: ClientQuestion | None = None
         """What the client asked, as its first run has it; None: no run has begun."""
+        self.discussions: Path | None = None
+        """Where this request's discussions are kept; None: where the user's are."""
         self._parts: dict[bool, SystemParts] = {}
         self._stamps: dict[str, RequestStamps] = {}
         self._guard = threading.Lock()
@@ -116,12 +118,13 @@ class RequestState:
             return None
         with self._guard:
             if discussion_id not in self._stamps:
+                own = self.discussions
                 store = DiscussionStore(
-                    discussions_root(self.user),
+                    discussions_root(self.user) if own is None else own,
                     discussion_id,
                     key_hash=self.api_key_hash,
                     encryption_key=self.encryption_key,
-                    install=old_discussions(self.user),
+                    install=old_discussions(self.user) if own is None else None,
                 )
                 self._stamps[discussion_id] = RequestStamps(store)
             return self._stamps[discussion_id]

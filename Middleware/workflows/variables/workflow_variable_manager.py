@@ -16,6 +16,7 @@ from typing import Any
 from Middleware.common.errors import ConfigError, where
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.workflows.variables import jinja_text
+from Middleware.workflows.variables.conversation import VariableSource
 from Middleware.workflows.variables.format_text import (
     MAX_DEPTH,
     FilledText,
@@ -28,7 +29,7 @@ from Middleware.workflows.variables.format_text import (
     join_pieces,
     placeholders,
 )
-from Middleware.workflows.variables.providers import VARIABLES, Layer, VariableSource, View
+from Middleware.workflows.variables.providers import VARIABLES, Layer, View
 
 __all__ = [
     "AllNames",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,10 @@ FILES: dict[str, Any] = {
     "Workflows/mira/Text": [{"type": "StaticResponse", "content": "x"}],
     "Workflows/mira/Bad": [{"type": "Standard", "endpointName": "nope"}],
     "Workflows/mira/Behind": [ask("Big", returnToUser=True), ask("Small", prompt="Note {agent1Output}")],
+    "Workflows/mira/Ahead": [
+        ask("Big", title="Answer", returnToUser=True, readAhead="end"),
+        ask("Big", prompt="Note", systemPrompt="You take notes."),
+    ],
     "Workflows/mira/Route": [
         {
             "type": "ConditionalCustomWorkflow",
@@ -108,7 +113,19 @@ class TestTable:
 
     def test_what_is_read_after_the_answer_is_said(self, tree, capsys):
         assert run("Behind") == 0
-        assert " tokens are read after the answer." in capsys.readouterr().out
+        after = r"Another [\d,]+ tokens \([\d,]+ characters\) are read after the answer\."
+        assert re.search(after, capsys.readouterr().out)
+
+    def test_what_is_read_ahead_has_a_line_of_its_own(self, tree, capsys):
+        """Below its node: with it, the next turn's prompt is held although another node asked meanwhile."""
+        assert run("Ahead") == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.partition("  ")[0] for line in lines[2:6]] == [
+            "1 Answer",
+            "1 Answer, read ahead",
+            "2",
+            "total",
+        ]
 
     def test_a_workflow_without_a_model(self, tree, capsys):
         assert run("Text") == 0

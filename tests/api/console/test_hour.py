@@ -17,8 +17,8 @@ from Middleware.api.console.hour import (
     resident_mb,
 )
 from Middleware.services.run_trace import Observers
-from tests.api.console.clock import Clock
 from tests.api.console.traced import call_of, node_of, run_of
+from tests.clock import Clock
 
 NOW = 1_760_000_003.0
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from Middleware.api.console.view_contract import AT_ONCE, EACH_S, NotNow, Probes
-from tests.api.console.clock import Clock
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
 
 

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from Middleware.api.console.shapes import ordinal, run_json, shape, summary, where
+from Middleware.api.console.shapes import line_words, ordinal, run_json, shape, summary, where
 from Middleware.api.console.view_contract import json_bytes
+from Middleware.services.run_trace import Wait
 from tests.api.console.traced import call_of, node_of, run_of
 
 SUMMARY = [
@@ -23,6 +24,7 @@ SUMMARY = [
     "private",
     "state",
     "where",
+    "asking",
     "status",
     "shape",
     "first_s",
@@ -61,6 +63,7 @@ NODE = [
     "fields",
     "output",
     "thoughts",
+    "waits",
     "calls",
 ]
 CALL = [
@@ -182,21 +185,42 @@ class TestWhere:
         assert ordinal(number) == word
 
     @pytest.mark.parametrize(
-        ("state", "place", "told"),
+        ("state", "line", "told"),
         [
-            ("waiting", 2, "2nd in line"),
-            ("waiting", 0, None),
-            ("running", 0, "node 4 of 5"),
-            ("answering", 0, "node 4 of 5"),
-            ("failed", 0, "node 2 Coder"),
-            ("done", 0, None),
-            ("cancelled", 0, None),
+            ("waiting", "2nd in line", "2nd in line"),
+            ("waiting", "", None),
+            ("running", "", "node 4 of 5"),
+            ("answering", "", "node 4 of 5"),
+            ("failed", "", "node 2 Coder"),
+            ("done", "", None),
+            ("cancelled", "", None),
         ],
     )
-    def test_where_it_stands(self, state, place, told):
+    def test_where_it_stands(self, state, line, told):
         """Of the outermost workflow, until it fails somewhere."""
         inner = node_of(2, "Coder", depth=1, of=3, state="failed")
-        assert where(run_of(answer(), inner, state=state), place) == told
+        assert where(run_of(answer(), inner, state=state), line) == told
+
+    @pytest.mark.parametrize(
+        ("holders", "told"),
+        [
+            ([], "3rd in line"),
+            (["mira:big"], "3rd in line, behind mira:big"),
+            (["mira:big", "ana", "ana"], "3rd in line, behind mira:big and 2 more"),
+        ],
+    )
+    def test_who_holds_the_slots(self, holders, told):
+        """As far as it is known."""
+        assert line_words(3, holders) == told
+
+    def test_what_a_call_waits_for(self):
+        """Also in a nested run; the newest that still waits."""
+        over = Wait("a slot of Small", 1.0, 2.0)
+        inner = node_of(2, "Coder", depth=1, waits=[over, Wait("a turn at the machine 'desk'", 3.0)])
+        assert where(run_of(answer(), inner, state="running")) == (
+            "node 4 of 5, waits for a turn at the machine 'desk'"
+        )
+        assert where(run_of(answer(waits=[over]), state="running")) == "node 4 of 5"
 
     def test_before_any_node(self):
         assert where(run_of(state="running")) is None

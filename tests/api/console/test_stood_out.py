@@ -8,6 +8,7 @@ from Middleware.api.console.hour import Call
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.stood_out import MOST, RULES, Around, stood_out
 from Middleware.services.held_prompts import PromptPlace
+from Middleware.services.run_trace import Wait
 from tests.api.console.traced import FILE, call_of, node_of, run_of
 
 THINK = {"removeThinking": True, "thinkTagNames": ["think"]}
@@ -242,6 +243,15 @@ class TestTimes:
         """The time goes on."""
         assert told(run_of(state="waiting", begun=None), now=110.0) == ["Waited 10 s for a free slot."]
 
+    def test_turn(self):
+        """Of each node, where it took half a second; also while it still waits."""
+        waits = [Wait("a slot of Big", 1.0, 1.4), Wait("a turn at the machine 'desk'", 2.0, 6.2)]
+        assert told(good(answered(call_of(), waits=waits))) == [
+            "Answer waited 4.2 s for a turn at the machine 'desk'."
+        ]
+        waiting = run_of(answered(call_of(), waits=[Wait("a slot of Big", 103.0)]), state="running")
+        assert "Answer waited 7.0 s for a slot of Big." in told(waiting, now=110.0)
+
     def test_before(self):
         """16.7: the run of 16.3."""
         nodes = (
@@ -469,7 +479,8 @@ class TestWhatWasLeftOut:
 class TestTogether:
     def test_the_order_is_that_of_the_table(self):
         assert " ".join(RULES) == (
-            "outdated failed cancelled empty cut broken backup tries went_on locked slot before slow_first "
+            "outdated failed cancelled empty cut broken backup tries went_on locked slot turn before "
+            "slow_first "
             "loaded read_again thinking slow_tokens dropped unfilled warned task"
         )
 

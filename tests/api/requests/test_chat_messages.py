@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.chat_messages import check_messages, internal_messages, newest_text
 from Middleware.common.errors import ClientRequestError
 from Middleware.config.users import UserSettings
 
@@ -179,3 +179,22 @@ def test_any_json_is_understood_or_refused(messages):
     for message in made_messages:
         assert isinstance(message["content"], str) and isinstance(message["role"], str)
         assert all(isinstance(image, str) for image in message.get("images", ["-"]))
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "a"),
+        ({"messages": [{"role": "User", "content": [{"type": "text", "text": "a"}]}]}, "a"),
+        ({"input": "a"}, "a"),
+        ({"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}]}, "a"),
+        ({"prompt": "a"}, "a"),
+        ({"prompt": ["a"]}, ""),
+        ({"messages": "none", "prompt": "a"}, "none"),
+        ({"messages": [5, {"role": 5}, {"role": "user", "content": None}]}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_newest_words_of_a_body_that_nobody_has_checked(body, text):
+    """Of any protocol; a wrong one has none."""
+    assert newest_text(body) == text

@@ -150,11 +150,14 @@ class TestTidyingUp:
 
 LIST_MODELS = """
 import sys
-import Middleware.api.serving.waitress_server
 from Middleware.api.launch_arguments import parse
 from Middleware.api.serving.startup import prepare
+from Middleware.api.serving.waitress_server import demo_hints
+from Middleware.config.loader import default_snapshot
 
-answer = prepare(parse(sys.argv[1:])).app.test_client().get("/v1/models")
+server = prepare(parse(sys.argv[1:]))
+assert demo_hints(default_snapshot(), ["mira"], "") == []
+answer = server.app.test_client().get("/v1/models")
 print(answer.json["data"][0]["id"], *sys.modules)
 """
 LOADED_LATER = (
@@ -164,16 +167,29 @@ LOADED_LATER = (
     "Middleware.llmapis",
     "Middleware.workflows.",
     "asyncio",
+    "jsonschema",
     "orjson",
     "requests",
     "urllib3",
 )
-"""What the first question, the first look at the console or a command needs, by the beginning of its name."""
+"""What the first question, the first look at the console, a command or a faulty file needs, by the beginning of its
+name."""
 LOADED_AT_ONCE = {"Middleware.workflows.processors", "Middleware.workflows.processors.node_lines"}
 
 
 def test_a_list_of_models_waits_for_nothing_that_only_a_question_needs(configs, tmp_path):
-    """Neither the engine, nor the backends, nor the libraries behind them, nor the console's views."""
+    """Neither the engine, nor the backends, nor the libraries behind them, nor the console's views; with an endpoint
+    and an API type as they are shipped."""
+    configs("ApiTypes/Open-AI-API.json", (PUBLIC / "Configs" / "ApiTypes" / "Open-AI-API.json").read_text())
+    configs(
+        "Endpoints/Own.json",
+        {
+            "endpoint": "http://127.0.0.1:1",
+            "apiTypeConfigFileName": "Open-AI-API",
+            "extraHeaders": {"X": "1"},
+        },
+    )
+    configs("Workflows/mira/Main.json", [{"type": "Standard", "endpointName": "Own"}])
     words = [sys.executable, "-c", LIST_MODELS, "--PublicDirectory", str(tmp_path), "--User", "mira"]
     done = subprocess.run(words, cwd=HOUSE, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     model, *modules = done.stdout.split()

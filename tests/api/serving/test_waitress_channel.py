@@ -15,6 +15,7 @@ from waitress.channel import HTTPChannel
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.serving import waitress_server
 from Middleware.api.serving.waitress_channel import MOST_AT_ONCE
+from tests.patience import PATIENCE_S
 
 MIB = 1024 * 1024
 
@@ -49,7 +50,7 @@ def said(port, *parts, answers=0):
     """All that the server says to these bytes, sent one after the other, until it closes; with `answers`: until
     it has sent so many streams.
     """
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         for part in parts:
             connection.sendall(part)
         got = b""

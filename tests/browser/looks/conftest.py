@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Looking, asking
-from tests.browser.workflows.conftest import write_text
-from tests.browser.workflows.workflow_tree import ADDRESS, USERS, files
+from tests.browser.workflows.conftest import write_example
+from tests.browser.workflows.workflow_tree import ADDRESS, USERS
 from tests.e2e.conftest import NODE, Server, backend, launch
 from tests.e2e.fake_backend import FakeBackend, Reply
 
@@ -61,8 +61,7 @@ def server(launch: Any, backend: FakeBackend) -> Server:
     server: Server = launch(
         {**USERS, "mo": {"workflows": NESTED}, "lea": {"user": {"redactLogOutput": True}}}
     )
-    for path, content in files(server.public).items():
-        write_text(server, path, content)
+    write_example(server)
     path = "/v1/chat/completions"
     for model, text in (("jo", "broken"), ("lea", "Hello"), ("mira", "When was it?"), ("mo", "Hello there")):
         server.post(path, asking(text, model=model))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Looking, until
+from tests.browser.workflows.workflow_tree import PATH, USERS, files
 from tests.e2e.conftest import Server, backend, launch
 
 __all__ = ("backend", "launch")
@@ -62,3 +63,24 @@ def write_text(server: Server, path: str, content: Any) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(content if isinstance(content, str) else json.dumps(content, indent=2), encoding="utf-8")
     return file
+
+
+@pytest.fixture(scope="module")
+def server(launch: Callable[..., Server]) -> Server:
+    """One for all tests of a module, with the example's files."""
+    started = launch(USERS, *EDIT)
+    write_example(started)
+    return started
+
+
+@pytest.fixture
+def file(server: Server) -> Path:
+    """The example's file on disk, as it was before every test."""
+    write_example(server)
+    return server.public / "Configs" / PATH
+
+
+def write_example(server: Server) -> None:
+    """The files of the example, as they are at first."""
+    for path, content in files(server.public).items():
+        write_text(server, path, content)

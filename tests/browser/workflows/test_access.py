@@ -7,23 +7,9 @@ import json
 import pytest
 
 from tests.browser.conftest import WIDTHS, sideways, until, violations
-from tests.browser.workflows.conftest import EDIT, write_text
-from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
+from tests.browser.workflows.workflow_tree import ADDRESS
 
 MOST_STEPS = 60
-
-
-@pytest.fixture(scope="module")
-def server(launch):
-    return launch(USERS, *EDIT)
-
-
-@pytest.fixture
-def file(server):
-    """The example's file on disk, as it was before every test."""
-    for path, content in files(server.public).items():
-        write_text(server, path, content)
-    return server.public / "Configs" / PATH
 
 
 def ready(page):

@@ -9,27 +9,14 @@ import sys
 import pytest
 
 from tests.browser.conftest import until
-from tests.browser.workflows.conftest import EDIT, write_text
-from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS, files
+from tests.browser.workflows.conftest import write_example, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
 from tests.e2e.conftest import HOUSE
 from tests.patience import PATIENCE_S
 
 GUARD_MS = 75
 """For so long CodeMirror's list of completions takes no key (`interactionDelay`)."""
 TEMPLATES = ("chat", "draft-critic-answer", "parallel", "branch", "empty")
-
-
-@pytest.fixture(scope="module")
-def server(launch):
-    return launch(USERS, *EDIT)
-
-
-@pytest.fixture
-def file(server):
-    """The example's file on disk, as it was before every test."""
-    for path, content in files(server.public).items():
-        write_text(server, path, content)
-    return server.public / "Configs" / PATH
 
 
 @pytest.fixture
@@ -278,8 +265,7 @@ class TestSave:
     def test_without_the_right_it_is_read_only_and_says_why(self, launch, tab):
         """Everything else works."""
         server = launch(USERS)
-        for path, content in files(server.public).items():
-            write_text(server, path, content)
+        write_example(server)
         page = opened(tab, server, key="")
         page.get_by_text("Start with --console edit to save from here.").wait_for()
         assert page.get_by_role("button", name="Save", exact=True).is_disabled()

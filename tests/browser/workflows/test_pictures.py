@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from tests.browser.workflows.conftest import EDIT, write_text
-from tests.browser.workflows.workflow_tree import ADDRESS, REVIEWERS, USERS, files
+from tests.browser.workflows.conftest import EDIT, write_example, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, REVIEWERS, USERS
 from tests.e2e.conftest import HOUSE
 from tests.e2e.fake_backend import Reply
 
@@ -26,8 +26,7 @@ def test_a_workflow_beside_its_text(theme, launch, backend, tab):
     backend.on("Facts of", Reply(["co", "de"], gap_s=1.2))
     backend.on("Style of", Reply(["Two ", "sentences."], gap_s=1.5))
     server = launch(USERS, *EDIT)
-    for path, content in files(server.public).items():
-        write_text(server, path, content)
+    write_example(server)
     shown = json.loads(json.dumps(REVIEWERS))
     shown["nodes"][5] |= {"filepath": "{Discussion_Id}.txt"}
     question = {"model": "mira", "messages": [{"role": "user", "content": "When was it signed?"}]}

@@ -5,18 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.conftest import until
-from tests.browser.workflows.conftest import EDIT, write_text
-from tests.browser.workflows.workflow_tree import ADDRESS, USERS, files
+from tests.browser.workflows.conftest import EDIT, write_example, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, USERS
 from tests.e2e.fake_backend import Reply
 from tests.patience import PATIENCE_S
-
-
-@pytest.fixture(scope="module")
-def server(launch):
-    server = launch(USERS, *EDIT)
-    for path, content in files(server.public).items():
-        write_text(server, path, content)
-    return server
 
 
 @pytest.fixture
@@ -140,8 +132,7 @@ class TestKey:
     def test_a_clients_key_is_asked_for_where_the_server_needs_one(self, launch, tab, looking):
         """It is kept in the memory of the page alone, and is not the console's."""
         server = launch(USERS, *EDIT, "--require-api-key", self.CLIENT_KEY)
-        for path, content in files(server.public).items():
-            write_text(server, path, content)
+        write_example(server)
         page = tab(server, ADDRESS)
         looking.expected.append("401")
         asked(page, "Hello")

@@ -7,19 +7,10 @@ import re
 import pytest
 
 from tests.browser.conftest import WIDTHS, sideways, until
-from tests.browser.workflows.conftest import EDIT, write_text
-from tests.browser.workflows.workflow_tree import ADDRESS, PATH, PROSE, USERS, files
+from tests.browser.workflows.conftest import EDIT, write_example, write_text
+from tests.browser.workflows.workflow_tree import ADDRESS, PATH, PROSE, USERS
 
 CARD = ".col > .grow .node"
-
-
-@pytest.fixture(scope="module")
-def server(launch):
-    """One for all tests here: none of them saves."""
-    server = launch(USERS, *EDIT)
-    for path, content in files(server.public).items():
-        write_text(server, path, content)
-    return server
 
 
 @pytest.fixture
@@ -233,8 +224,7 @@ class TestTree:
 
     def test_the_file_that_is_open_is_in_sight(self, launch, tab):
         server = launch(USERS, *EDIT)
-        for path, content in files(server.public).items():
-            write_text(server, path, content)
+        write_example(server)
         for number in range(40):
             write_text(server, f"Workflows/mira/A{number}.json", PROSE)
         page = tab(server, ADDRESS, height=500)

@@ -9,23 +9,8 @@ import pytest
 
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_api import LlmApiService
-from Middleware.services.run_trace import NodeTrace, Observers
 
 ASKED = CallArguments(conversation=[{"role": "user", "content": "Hello"}], prompt="Hello")
-
-
-class Quiet:
-    keeps_text = False
-
-    def note_change(self, run, what, node):
-        """It only observes."""
-
-
-@pytest.fixture
-def node():
-    observers = Observers()
-    observers.observe(Quiet())
-    return observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "Standard"))
 
 
 @pytest.fixture

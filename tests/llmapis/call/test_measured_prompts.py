@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_api import LlmApiService
-from Middleware.services.token_ratios import level_factor, token_ratios
+from Middleware.services.token_ratios import forget_ratios, level_factor
 
 PROMPT = [{"role": "user", "content": "word " * 800}]
 """1,265 tokens by our estimate."""
@@ -27,7 +27,7 @@ def measured(serve, rig, configs):
     configs.preset("OpenAiCompatibleApis", "none")
 
     def run(level="measured", stream=False, conversation=PROMPT, **call):
-        token_ratios.cache_clear()
+        forget_ratios()
         fields = {"wilmerContextEstimationLevel": level, "modelNameToSendToAPI": "big"}
         configs.endpoint("E", server.url, "Open-AI-API", **fields)
         service = LlmApiService("E", None, 100, stream, **configs.given())
@@ -36,7 +36,7 @@ def measured(serve, rig, configs):
         return level_factor(service.endpoint)
 
     yield run
-    token_ratios.cache_clear()
+    forget_ratios()
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

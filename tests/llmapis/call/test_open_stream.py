@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.common.errors import BackendError
 from Middleware.llmapis.llm_api import LlmApiService
+from tests.patience import PATIENCE_S
 
 HELLO = [{"role": "user", "content": "Hi"}]
 SLIP = '{"path": "a",}'
@@ -114,7 +115,7 @@ def test_after_output_the_stream_ends_with_the_error(serve, rig, configs):
     def script(peer):
         peer.request()
         peer.send(rig.SSE_HEAD, rig.chunked(rig.token("Well. "), end=False))
-        heard.wait(10)
+        heard.wait(PATIENCE_S)
         peer.send(rig.chunked(called(SLIP), rig.token("", finish_reason="tool_calls"), rig.DONE))
 
     server = serve(script)

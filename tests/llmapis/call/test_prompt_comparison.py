@@ -9,26 +9,10 @@ from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.services.held_prompts import PromptPlace
-from Middleware.services.run_trace import NodeTrace, Observers
 
 CARD = {"role": "system", "content": "c" * 1000}
 FIRST = [CARD, {"role": "user", "content": "Hello"}]
 SECOND = [*FIRST, {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "More"}]
-
-
-class Quiet:
-    keeps_text = False
-
-    def note_change(self, run, what, node):
-        """It only observes."""
-
-
-@pytest.fixture
-def node():
-    """A node of a run that somebody observes; its texts are not kept."""
-    observers = Observers()
-    observers.observe(Quiet())
-    return observers.begin("r1", "/api/chat").node(NodeTrace("w", 1, "Standard"))
 
 
 @pytest.fixture

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from Middleware.llmapis.dialects.claude_messages import KEPT_FOR_S, MOST_CALLS, ThinkingReplay
+from tests.clock import Clock
 
 BLOCK = {"type": "thinking", "thinking": "hm", "signature": "s"}
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_kept_for_each_call():

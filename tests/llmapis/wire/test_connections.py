@@ -111,15 +111,7 @@ class TestTls:
     @pytest.mark.parametrize("phase", ["headers", "stream"])
     def test_cancelling(self, tls, rig, transport, phase):
         """Wakes a thread that waits inside TLS."""
-        asked = threading.Event()
-
-        def script(peer):
-            peer.request()
-            if phase == "stream":
-                peer.send(rig.SSE_HEAD)
-            asked.set()
-            peer.closed()
-
+        script = rig.Holding(rig.SSE_HEAD if phase == "stream" else b"")
         _, url = tls(script)
         handle, ended = AbortHandle(), []
 
@@ -133,11 +125,7 @@ class TestTls:
             except RequestCancelled:
                 ended.append(True)
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        assert asked.wait(PATIENCE_S)
-        handle.abort()
-        thread.join(PATIENCE_S)
+        rig.interrupt(run, script.asked, handle.abort)
         assert ended == [True]
 
 

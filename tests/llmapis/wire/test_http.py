@@ -111,7 +111,7 @@ class TestBodies:
     def test_silence_is_told(self, serve, rig, transport, monkeypatch):
         """While nothing comes there are ticks; the read time-out counts them up."""
         monkeypatch.setattr("Middleware.llmapis.wire.http.TICK_S", 0.05)
-        server = serve(lambda peer: (peer.request(), peer.send(rig.SSE_HEAD), peer.closed()))
+        server = serve(rig.Holding(rig.SSE_HEAD))
         answer = transport.post(post(server.url, read_timeout_s=0.2), AbortHandle())
         ticks = []
         with pytest.raises(BackendError, match=r"nothing came for 0\.2 s") as caught:
@@ -204,13 +204,8 @@ class TestPool:
 
     def test_a_refusal_that_goes_on_without_end_is_left(self, serve, rig, transport, monkeypatch):
         """Its beginning says enough. The response is held here, so that no garbage collector closes it."""
-        left, held, send = threading.Event(), [], transport._adapter.send
-
-        def script(peer):
-            peer.request()
-            peer.send(rig.head("500 Oh", content_length=str(1 << 30)), b"no" * (ERROR_BODY_BYTES // 2))
-            if peer.closed():
-                left.set()
+        script = rig.Holding(rig.head("500 Oh", content_length=str(1 << 30)), b"no" * (ERROR_BODY_BYTES // 2))
+        held, send = [], transport._adapter.send
 
         def holding(*args, **settings):
             held.append(send(*args, **settings))
@@ -219,7 +214,7 @@ class TestPool:
         monkeypatch.setattr(transport._adapter, "send", holding)
         with pytest.raises(BackendError, match="no"):
             body_of(transport, serve(script).url, tries=1)
-        assert left.wait(PATIENCE_S) and len(held) == 1
+        assert script.closed.wait(PATIENCE_S) and len(held) == 1
 
     def test_a_connection_that_the_server_dropped_is_replaced_silently(self, serve, rig, transport):
         """Keep-alive time-outs of servers are no failures, also without retries."""
@@ -266,25 +261,17 @@ class TestPool:
 
     def test_idle_connections_are_dropped(self, serve, rig, transport, monkeypatch):
         """After a minute without use the socket is closed, not kept for ever."""
-        gone = threading.Event()
-
-        def script(peer):
-            peer.request()
-            peer.send(rig.head(content_length="22") + TEXT)
-            if peer.closed():
-                gone.set()
-
-        server = serve(script)
+        server = serve(script := rig.Holding(rig.head(content_length="22"), TEXT))
         body_of(transport, server.url)
         manager = transport._adapter.poolmanager
         (key,) = manager.pools.keys()
         (held,) = [one for one in manager.pools[key].pool.queue if one is not None]
         transport._adapter.close_idle(time.monotonic() + 30)
-        assert not gone.wait(0.05)
+        assert not script.closed.wait(0.05)
         assert held.sock is not None
         transport._adapter.close_idle(time.monotonic() + 61)
         assert held.sock is None, "closed, not left to whoever collects the garbage"
-        assert gone.wait(PATIENCE_S)
+        assert script.closed.wait(PATIENCE_S)
         assert body_of(transport, server.url) == TEXT
 
     def test_the_next_call_closes_what_is_idle_elsewhere(self, serve, rig, transport):
@@ -627,7 +614,7 @@ class TestFailures:
 
     def test_no_headers_in_time(self, serve, rig, transport):
         """The read time-out also counts for the headers; not retried."""
-        server = serve(lambda peer: (peer.request(), peer.closed()))
+        server = serve(rig.Holding())
         with pytest.raises(BackendError, match=r"no answer within 0.1 s") as caught:
             body_of(transport, server.url, read_timeout_s=0.1)
         assert caught.value.kind == "timeout"
@@ -673,7 +660,7 @@ class TestWhatAnErrorHolds:
 
 
 class TestCancellation:
-    def is_cancelled(self, transport, url, ready, **more):
+    def is_cancelled(self, rig, transport, url, ready, **more):
         """Cancel as soon as `ready` is set; whether the call then ends, though its server holds on."""
         handle, ended = AbortHandle(), []
 
@@ -683,43 +670,22 @@ class TestCancellation:
             except RequestCancelled:
                 ended.append(True)
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        assert ready.wait(PATIENCE_S)
-        handle.abort()
-        thread.join(PATIENCE_S)
+        rig.interrupt(run, ready, handle.abort)
         return ended == [True]
 
     def test_while_the_headers_are_awaited(self, serve, rig, transport):
         """Prefill: the call ends at once, and the server sees it."""
-        asked, seen = threading.Event(), threading.Event()
-
-        def script(peer):
-            peer.request()
-            asked.set()
-            if peer.closed():
-                seen.set()
-
-        server = serve(script)
-        assert self.is_cancelled(transport, server.url, asked)
-        assert seen.wait(PATIENCE_S)
+        server = serve(script := rig.Holding())
+        assert self.is_cancelled(rig, transport, server.url, script.asked)
+        assert script.closed.wait(PATIENCE_S)
 
     def test_in_the_stream(self, serve, rig, transport):
         """The same when it is already answering."""
-        asked, seen = threading.Event(), threading.Event()
+        server = serve(script := rig.Holding(rig.SSE_HEAD, rig.chunked("a", end=False)))
+        assert self.is_cancelled(rig, transport, server.url, script.asked)
+        assert script.closed.wait(PATIENCE_S)
 
-        def script(peer):
-            peer.request()
-            peer.send(rig.SSE_HEAD, rig.chunked("a", end=False))
-            asked.set()
-            if peer.closed():
-                seen.set()
-
-        server = serve(script)
-        assert self.is_cancelled(transport, server.url, asked)
-        assert seen.wait(PATIENCE_S)
-
-    def test_while_connecting(self, transport, monkeypatch):
+    def test_while_connecting(self, rig, transport, monkeypatch):
         """A connect that hangs is woken: the socket is known before it connects."""
         started = threading.Event()
         listener = socket.socket()
@@ -738,7 +704,7 @@ class TestCancellation:
         monkeypatch.setattr(socket.socket, "connect", connect)
         try:
             port = listener.getsockname()[1]
-            assert self.is_cancelled(transport, f"http://127.0.0.1:{port}", started)
+            assert self.is_cancelled(rig, transport, f"http://127.0.0.1:{port}", started)
         finally:
             for sock in (*fillers, listener):
                 sock.close()
@@ -753,7 +719,7 @@ class TestCancellation:
             peer.closed()
 
         server = serve(script)
-        assert self.is_cancelled(transport, server.url.replace("http:", "https:"), arrived)
+        assert self.is_cancelled(rig, transport, server.url.replace("http:", "https:"), arrived)
 
     def test_in_the_pause_between_tries(self, serve, rig):
         """Waiting does not outlive the request."""
@@ -766,7 +732,7 @@ class TestCancellation:
             asked.set()
 
         server = serve(script)
-        assert self.is_cancelled(transport, server.url, asked)
+        assert self.is_cancelled(rig, transport, server.url, asked)
         transport.close()
 
     def test_before_it_begins(self, transport):

@@ -65,7 +65,7 @@ ours, theirs, body = pair()
 job = gevent.spawn(read, body)
 gevent.sleep(0)
 ours.shutdown(socket.SHUT_RDWR)
-job.join(5)
+job.join(600)
 assert isinstance(job.exception, BodyCut), job.exception
 assert waiting() == []
 """

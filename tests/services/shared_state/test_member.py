@@ -21,15 +21,8 @@ from Middleware.services.shared_state.store import (
     StoreLost,
     Tables,
 )
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class NotedStore:
@@ -79,7 +72,7 @@ class LookedAt:
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(1000.0)
 
 
 @pytest.fixture

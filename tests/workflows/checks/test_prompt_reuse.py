@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from Middleware.services.token_ratios import forget_ratios, token_ratios
 from Middleware.workflows.checks.dry_run import Sent
 from Middleware.workflows.checks.prompt_reuse import (
     LATE,
@@ -247,3 +248,142 @@ class TestWalk:
         talk = say("a[DiscussionId]d1[/DiscussionId]", "b", "c")
         walk(ask(addDiscussionIdTimestampsForLLM=True), say=talk).report()
         assert not (tmp_path / "DiscussionIds").exists()
+
+
+MEMORY = {
+    "endpointName": "chat",
+    "systemPrompt": "Take notes.",
+    "prompt": "Notes: [Memory_file] Excerpt: [TextChunk]",
+    "chunkEstimatedTokenSize": 1500,
+    "maxMessagesBetweenChunks": 8,
+    "lookbackStartTurn": 4,
+}
+MAIN = "Workflows/ana/Main.json"
+
+
+class TestWhatNodesRemember:
+    """A discussion that is empty when the conversation begins, and gone when the walk ends."""
+
+    @pytest.fixture
+    def remembers(self, house):
+        """With settings for memories and a compactor."""
+        house.user["discussionIdMemoryFileWorkflowSettings"] = "Memory"
+        house.user["contextCompactorSettingsFile"] = "Compactor"
+        house.write("Workflows/ana/Memory", MEMORY)
+        windows = {"recentContextTokens": 600, "oldContextTokens": 600}
+        house.write("Workflows/ana/Compactor", {"endpointName": "chat", **windows})
+
+    @pytest.mark.usefixtures("remembers")
+    def test_memories_are_made_now_and_then(self, walk, house):
+        """Their calls count where they are made, behind the answer, and no model is called."""
+        report = walk(ask(returnToUser=True), {"type": "QualityMemory"}, turns=20).report()
+        made = report.nodes[MAIN, 2]
+        assert 3 <= made.calls <= 8 and made.chars / made.calls > 1000
+        assert report.read_chars - report.waited_chars == made.new_chars
+        assert house.model.calls == []
+
+    @pytest.mark.usefixtures("remembers")
+    def test_the_conversation_is_remembered_from_its_first_turn(self, walk):
+        """So the last turn makes what it would, and not all notes at once."""
+        report = walk(ask(returnToUser=True), {"type": "QualityMemory"}, turns=4).report()
+        assert report.turns == 4
+        assert report.nodes[MAIN, 2].calls <= 2
+
+    @pytest.mark.usefixtures("remembers")
+    def test_what_was_remembered_is_sent(self, walk):
+        """The notes of earlier turns are in the next prompts."""
+        notes = ask(latePrompt="Notes: {agent1Output}", returnToUser=True)
+        read = {"type": "RecentMemorySummarizerTool", "maxTurnsToPull": 9, "maxSummaryChunksFromFile": 9}
+        found = walk(read, notes, {"type": "QualityMemory"}).report().nodes[MAIN, 2]
+        alone = walk(ask(latePrompt="Notes: none", returnToUser=True)).report().nodes[MAIN, 1]
+        assert found.chars > alone.chars
+
+    @pytest.mark.usefixtures("remembers")
+    def test_the_compactor_counts(self, walk):
+        """Up to three calls a turn."""
+        report = walk(ask(returnToUser=True), {"type": "ContextCompactor"}).report()
+        assert report.nodes[MAIN, 2].calls > 12
+
+    @pytest.mark.usefixtures("remembers")
+    def test_without_a_discussion_nothing_is(self, walk):
+        """As in a request without an id."""
+        nodes = ask(returnToUser=True), {"type": "QualityMemory"}
+        assert list(walk(*nodes, has_discussion=False).report().nodes) == [(MAIN, 1)]
+
+    @pytest.mark.usefixtures("remembers")
+    def test_a_header_names_a_discussion(self, walk, house):
+        """Where the user's clients send one, the messages need not."""
+        house.user["discussionIdFromHeader"] = "X-Chat"
+        nodes = ask(returnToUser=True), {"type": "QualityMemory"}
+        assert (MAIN, 2) in walk(*nodes, has_discussion=False).report().nodes
+
+    def test_chunks_are_handed_to_their_workflow_once(self, walk, house, tmp_path):
+        """The cursor's file is the walk's own: the node's folder stays empty."""
+        house.workflow("Chunk", ask(prompt="Keep {agent1Input}"))
+        cursor = {"id": "c", "cursorDirectory": str(tmp_path / "cursors"), "chunkSize": 10}
+        report = walk({"type": "ConversationChunkProcessor", "workflowName": "Chunk", **cursor}).report()
+        assert report.nodes["Workflows/ana/Chunk.json", 1].calls in (2, 3)
+        assert not (tmp_path / "cursors").exists()
+
+    def test_no_server_makes_vectors(self, walk, house):
+        """A search finds what words find; here there is nothing yet."""
+        house.write("ApiTypes/Vectors", {"type": "openAIEmbeddings", "presetType": "any"})
+        house.endpoint("vectors", apiTypeConfigFileName="Vectors")
+        search = {"type": "VectorMemorySearch", "input": "ferry", "searchMode": "hybrid"}
+        nodes = {**search, "embeddingEndpointName": "vectors"}, ask(latePrompt="{agent1Output}")
+        assert list(walk(*nodes).report().nodes) == [(MAIN, 2)]
+
+
+class TestReadAhead:
+    def test_the_next_turns_prompt_is_read_behind_the_answer(self, walk):
+        """So the user waits for the new message alone, although another node has taken the only place."""
+        note = ask(prompt="Note {agent1Output}", systemPrompt="You take notes.")
+        late = ask(returnToUser=True)
+        without, ahead = (walk(node, note).report() for node in (late, {**late, "readAhead": "end"}))
+        assert ahead.waited_chars < without.waited_chars / 20
+        assert ahead.ahead[MAIN, 1].calls == 12
+        assert ahead.read_chars == pytest.approx(without.read_chars, rel=0.05)
+
+    def test_this_turns_prompt_is_read_beside_the_nodes_in_front(self, walk, house):
+        """It counts as waited for: the call waits for its end."""
+        house.endpoint("small", endpoint="http://small.test")
+        front = {**ask(), "endpointName": "small"}
+        report = walk(front, ask(latePrompt="{agent1Output}", readAhead="start")).report()
+        assert report.ahead[MAIN, 2].new_chars > report.nodes[MAIN, 2].new_chars
+        assert report.waited_chars == report.read_chars
+
+    def test_a_node_in_front_at_the_same_server_stops_it(self, walk):
+        """As its call would."""
+        report = walk(ask(), ask(latePrompt="{agent1Output}", readAhead="start")).report()
+        assert report.ahead == {}
+
+    @pytest.mark.parametrize(
+        "fields",
+        [{"systemPrompt": "It is {current_time_24h}"}, {"prompt": "Answer"}],
+        ids=["time-in-front", "prompt"],
+    )
+    def test_what_cannot_be_read_ahead_is_not(self, walk, fields):
+        """By the rules of a run."""
+        assert walk(ask(readAhead="end", **fields)).report().ahead == {}
+
+
+class TestMeasuredWindow:
+    """`wilmerContextEstimationLevel: measured`: the server is taken to count a token for four characters."""
+
+    def report(self, walk, house, level: str):
+        window = {"maxContextTokenSize": 4000, "clampPromptToContextWindow": True}
+        house.endpoint("chat", wilmerContextEstimationLevel=level, **window)
+        return walk(ask(maxResponseSizeInTokens=500)).report()
+
+    def test_what_fits_is_sent(self, walk, house):
+        """And not what our careful estimate would leave of it."""
+        measured, careful = (self.report(walk, house, level) for level in ("measured", "conservative"))
+        assert measured.nodes[MAIN, 1].chars > 1.1 * careful.nodes[MAIN, 1].chars
+        assert measured.nodes[MAIN, 1].chars / 12 <= 3500 * 4
+
+    def test_each_walk_learns_by_itself(self, walk, house):
+        """A second one gives the same, and a running server learns nothing of it."""
+        forget_ratios()
+        first, second = (self.report(walk, house, "measured").read_chars for _ in range(2))
+        assert first == second
+        assert token_ratios()._samples == {}

@@ -113,6 +113,22 @@ def test_a_prompt_that_repeats_the_conversation(advised):
     assert found.after.read_chars < found.before.read_chars / 2
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [ask(steadyWindow=True), ask(systemPrompt="Take notes.", prompt="Note {agent1Output}")],
+        [ask(lastMessagesToSendInsteadOfPrompt=2)],
+    ],
+    ids=["prompt-of-its-own", "it-would-not-help"],
+)
+def test_nothing_to_say(advised, nodes):
+    """A node that sends no conversation has no use for a late prompt; a change that was tried in vain is not
+    told.
+    """
+    found = advised(*nodes)
+    assert (found.advice, found.after) == ([], None)
+
+
 def test_relative_times_are_a_note(advised):
     """Nobody can try them without a discussion."""
     found = advised(ask(addDiscussionIdTimestampsForLLM=True, useRelativeTimestamps=True))

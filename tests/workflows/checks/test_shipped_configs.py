@@ -10,8 +10,9 @@ import pytest
 
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
-from Middleware.config.endpoints import load_endpoint, load_samplers
+from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
+from Middleware.config.samplers import load_samplers
 from Middleware.config.users import load_user, pointer_user, user_names
 from Middleware.config.validation import schema
 from Middleware.llmapis.handlers.backends import BACKENDS

@@ -72,7 +72,7 @@ def test_obstacles(house, nodes, why):
 class TestGroups:
     def test_members_run_at_the_same_time(self, house):
         """Each waits for the other; one after the other they would never end."""
-        meeting = threading.Barrier(3, timeout=20)
+        meeting = threading.Barrier(3, timeout=PATIENCE_S)
 
         def reply(call: Any) -> str:
             meeting.wait()
@@ -85,7 +85,7 @@ class TestGroups:
     def test_ten_run_at_the_same_time(self, house):
         """With a limit of ten; each waits for the other nine."""
         house.user["maxParallelNodes"] = 10
-        meeting = threading.Barrier(10, timeout=20)
+        meeting = threading.Barrier(10, timeout=PATIENCE_S)
 
         def reply(call: Any) -> str:
             meeting.wait()
@@ -98,7 +98,7 @@ class TestGroups:
     def test_ten_are_cancelled_as_one(self, house):
         """All are at work when the request is cancelled; all end, and nothing comes after them."""
         house.user["maxParallelNodes"] = 10
-        at_work, stopped = threading.Barrier(11, timeout=20), threading.Event()
+        at_work, stopped = threading.Barrier(11, timeout=PATIENCE_S), threading.Event()
         ended = []
 
         def reply(_: Any) -> str:
@@ -116,7 +116,7 @@ class TestGroups:
             at_work.wait()
             cancellation_service.request_cancellation("r1")
             with pytest.raises(RequestCancelled):
-                asked.result(20)
+                asked.result(PATIENCE_S)
         assert ended == [True] * 10
         assert len(house.model.calls) == 10
 

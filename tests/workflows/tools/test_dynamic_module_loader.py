@@ -24,6 +24,7 @@ from Middleware.workflows.tools.dynamic_module_loader import (
     prepare_search_path,
     run_dynamic_module,
 )
+from tests.patience import PATIENCE_S
 
 OWN_ERROR = "from Middleware.workflows.tools.dynamic_module_loader import DynamicModuleError as E\n"
 UNEXPECTED = "Error: An unexpected error occurred while processing your request. Please check system logs."
@@ -242,12 +243,12 @@ class TestTimeLimit:
 
     def test_in_time_the_value_comes_back(self, script):
         path = script(invoke("import threading; return threading.current_thread().name"))
-        assert call_script(path, (), {}, timeout_s=30) == "script tool.py"
+        assert call_script(path, (), {}, timeout_s=PATIENCE_S) == "script tool.py"
 
     def test_errors_come_back_too(self, script):
-        assert call_script(script(invoke("1 / 0")), (), {}, timeout_s=30) == UNEXPECTED
+        assert call_script(script(invoke("1 / 0")), (), {}, timeout_s=PATIENCE_S) == UNEXPECTED
         with pytest.raises(FileNotFoundError):
-            call_script(script(invoke("open('/no/such/file')")), (), {}, timeout_s=30)
+            call_script(script(invoke("open('/no/such/file')")), (), {}, timeout_s=PATIENCE_S)
 
     def test_too_late_is_an_error(self, script):
         stop = threading.Event()

@@ -10,6 +10,7 @@ import pytest
 from Middleware.workflows.tools import mcp_stdio
 from Middleware.workflows.tools.mcp_doors import ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer, MCPToolCallError
+from tests.patience import PATIENCE_S
 
 JSON = {"Content-Type": "application/json"}
 
@@ -55,7 +56,7 @@ def call(site, monkeypatch):
     def called(tool):
         server = McpServer("web", "streamable_http", url=site.url("/mcp"))
         try:
-            return door.submit(McpRequest(server, "ana", tool, {}, 30.0)).result(60)
+            return door.submit(McpRequest(server, "ana", tool, {}, PATIENCE_S)).result(PATIENCE_S)
         except MCPToolCallError as error:
             return str(error)
 

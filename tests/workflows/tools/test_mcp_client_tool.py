@@ -41,7 +41,7 @@ class TestCalls:
         assert MCPClient().call_tool("tests", "echo", {"text": "x"}) == "x"
 
     def test_tools(self, registry):
-        assert "echo" in MCPClient().list_tools("tests", timeout=60)
+        assert "echo" in MCPClient().list_tools("tests", timeout=PATIENCE_S)
 
     def test_a_cancelled_request_cancels_its_call(self, registry, trace):
         """By an abort callback: no polling."""
@@ -52,7 +52,7 @@ class TestCalls:
 
         threading.Thread(target=cancel).start()
         with pytest.raises(RequestCancelled):
-            MCPClient().call_tool("tests", "slow", {"seconds": 100}, timeout=60)
+            MCPClient().call_tool("tests", "slow", {"seconds": 100}, timeout=PATIENCE_S)
         assert seen(trace, "slow cancelled")
 
     @pytest.mark.parametrize("ended_by", ["time", "cancellation"])
@@ -62,11 +62,11 @@ class TestCalls:
 
         def slow(say):
             importing.set()
-            done.wait(60)
+            done.wait(PATIENCE_S)
             raise MCPToolCallError("imported")
 
         def cancel():
-            importing.wait(60)
+            importing.wait(PATIENCE_S)
             cancellation_service.request_cancellation("r1")
 
         mcp_doors.end_sessions()
@@ -77,11 +77,11 @@ class TestCalls:
             limit_s, error, words = 60, RequestCancelled, None
         with pytest.raises(error, match=words):
             MCPClient().call_tool("tests", "echo", {"text": "x"}, timeout=limit_s)
-        importing.wait(60)
+        importing.wait(PATIENCE_S)
         done.set()
         cancellation_service.acknowledge_cancellation("r1")
         with pytest.raises(MCPToolCallError, match="imported"):
-            MCPClient().call_tool("tests", "echo", {"text": "x"}, timeout=60)
+            MCPClient().call_tool("tests", "echo", {"text": "x"}, timeout=PATIENCE_S)
 
     def test_users_share_no_session(self, registry, trace, tmp_path):
         """The same file, two users, two processes."""

@@ -32,14 +32,14 @@ class TestCalls:
         """None waits for another; a program is started once."""
         request = McpRequest(server, "ana", "slow", {"seconds": 0.5}, 60)
         futures = [door.submit(request) for _ in range(50)]
-        assert {future.result(60) for future in futures} == {"waited"}
+        assert {future.result(PATIENCE_S) for future in futures} == {"waited"}
         assert len(started(trace)) == 1
 
     def test_over_http_too(self, door, http_servers):
         """The server sees one session id in all fifty."""
         server = McpServer("tests", "streamable_http", url=http_servers("streamable_http").file["url"])
         request = McpRequest(server, "ana", "header", {"name": "mcp-session-id"}, 60)
-        ids = {future.result(60) for future in [door.submit(request) for _ in range(50)]}
+        ids = {future.result(PATIENCE_S) for future in [door.submit(request) for _ in range(50)]}
         assert len(ids) == 1
         assert ids != {""}
 
@@ -224,7 +224,7 @@ class TestEnd:
             "from tests.workflows.tools.conftest import stdio\n"
             "import os, pathlib, signal, sys\n"
             "server = stdio(pathlib.Path(sys.argv[1]))\n"
-            "HelperDoor().submit(McpRequest(server, 'ana', 'echo', {'text': 'x'}, 60)).result(60)\n"
+            "HelperDoor().submit(McpRequest(server, 'ana', 'echo', {'text': 'x'}, 600)).result(600)\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
         done = subprocess.run(
@@ -240,7 +240,7 @@ class TestEnd:
         assert seen(trace, "slow began")
         door._process.kill()
         with pytest.raises(MCPToolCallError, match="helper process has ended"):
-            future.result(60)
+            future.result(PATIENCE_S)
         door.close()
         assert not door.is_open and gone(started(trace))
 
@@ -265,7 +265,7 @@ class TestTheDoorOfTheProcess:
             "from tests.workflows.tools.conftest import stdio\n"
             "server = stdio(pathlib.Path(sys.argv[1]))\n"
             "def call(tool, **arguments):\n"
-            "    return mcp_doors.door().submit(McpRequest(server, 'ana', tool, arguments, 60, False)).result(60)\n"
+            "    return mcp_doors.door().submit(McpRequest(server, 'ana', tool, arguments, 600, False)).result(600)\n"
             "beats = []\n"
             "beat = gevent.spawn(lambda: [beats.append(gevent.sleep(0.01)) for _ in range(9999)])\n"
             "jobs = [gevent.spawn(call, 'slow', seconds=0.5) for _ in range(50)]\n"

@@ -11,6 +11,7 @@ from Middleware.workflows.tools import mcp_stdio
 from Middleware.workflows.tools.mcp_connection import McpConnection
 from Middleware.workflows.tools.mcp_doors import ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer, MCPToolCallError
+from tests.patience import PATIENCE_S
 from tests.workflows.tools.conftest import bad, gone, seen, started
 
 
@@ -19,9 +20,9 @@ def call(trace):
     """`call(tool)`: the text, or the message of its failure; the server is always the same one."""
     door = ThreadDoor()
 
-    def called(tool, timeout_s=60.0):
+    def called(tool, timeout_s=PATIENCE_S):
         try:
-            return door.submit(McpRequest(bad(trace), "ana", tool, {}, timeout_s, False)).result(60)
+            return door.submit(McpRequest(bad(trace), "ana", tool, {}, timeout_s, False)).result(PATIENCE_S)
         except MCPToolCallError as error:
             return str(error)
 

@@ -12,7 +12,7 @@ from Middleware.common.request_context import RequestContext
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
-from Middleware.workflows.variables.providers import VariableSource
+from Middleware.workflows.variables.conversation import VariableSource
 
 NOW = datetime(2026, 3, 5, 19, 9, 41)
 MESSAGES = [

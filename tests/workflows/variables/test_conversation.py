@@ -9,7 +9,8 @@ import pytest
 from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.steady_window import SteadyWindow
 from Middleware.utilities.text_utils import estimate_message_tokens
-from Middleware.workflows.variables.providers import VARIABLES, Layer, tool_call_labels, with_tool_text
+from Middleware.workflows.variables.conversation import tool_call_labels, with_tool_text
+from Middleware.workflows.variables.providers import VARIABLES, Layer
 from Middleware.workflows.variables.workflow_variable_manager import fill
 
 TEMPLATE = {

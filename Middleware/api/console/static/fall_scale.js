@@ -95,9 +95,21 @@ export function barsOf(node, run, now) {
   if (from === null) return [];
   const to = ended_s ?? now;
   const asked = calls.filter(({ kind }) => kind === "model");
-  if (after || !asked.length) return bars([[after ? "after" : "other", from, to]]);
-  if (answers) return answering(from, to, asked.at(-1), run);
-  return asking(from, to, asked.find(({ first_s }) => first_s !== null));
+  const parts = () => {
+    if (after || !asked.length) return bars([[after ? "after" : "other", from, to]]);
+    if (answers) return answering(from, to, asked.at(-1), run);
+    return asking(from, to, asked.find(({ first_s }) => first_s !== null));
+  };
+  return node.waits.reduce((made, { begun_s, ended_s: until }) => made.flatMap((bar) => cutOut(bar, begun_s, until ?? to)), parts());
+}
+
+/** A bar without the time in which a call waited for its turn, and that time as a bar of its own; what is said while another call waits stays whole.
+ * @param {Bar} bar @param {number} from @param {number} to @returns {Bar[]} */
+function cutOut(bar, from, to) {
+  const begin = Math.max(bar.from, from);
+  const end = Math.min(bar.to, to);
+  if (bar.kind === "think" || bar.kind === "say" || end - begin <= 1e-6) return [bar];
+  return bars([[bar.kind, bar.from, begin], ["queue", begin, end], [bar.kind, end, bar.to]]);
 }
 
 /** @param {number} from @param {number} to @param {Call | undefined} call whose text is the answer @param {Run} run @returns {Bar[]} */

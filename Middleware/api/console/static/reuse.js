@@ -2,7 +2,7 @@
 // The head of the tab "Sent": how much of the prompt the server had, and where the prompt left the one before.
 import { html } from "./vendor/preact.js";
 import { useTold } from "./asked.js";
-import { leftWords, reuseWords } from "./reuse_words.js";
+import { leftWords, readingWords, reuseWords } from "./reuse_words.js";
 import { ask } from "./server.js";
 
 /** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Call} Call */
@@ -16,7 +16,7 @@ export function Reuse({ run, node, call }) {
   const { data } = useTold(prompt?.leaves && call.body ? path : "", () => ask(path).catch(() => NO_PLACE));
   if (!prompt) return null;
   const place = /** @type {import("./types.js").LeftPlace | null} */ (data?.place ?? null);
-  return html`<div class="reuse"><p><b>${reuseWords(prompt)}</b> <span class="dim">${leftWords(prompt, place?.placeholder)}</span></p>
+  return html`<div class="reuse"><p><b>${reuseWords(prompt)}</b> <span class="dim">${readingWords(call.prompt_s)} ${leftWords(prompt, place?.placeholder)}</span></p>
     ${place && (place.before || place.differs || place.after) && html`<p class="leftat"><${Words} place=${place} /></p>`}</div>`;
 }
 

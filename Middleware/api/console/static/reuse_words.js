@@ -1,6 +1,6 @@
 // @ts-check
 // How much of a prompt its server had been sent before, in words. Pure.
-import { number } from "./words.js";
+import { number, seconds } from "./words.js";
 
 /** @typedef {import("./types.js").PromptSize} PromptSize */
 
@@ -10,6 +10,9 @@ export function reuseWords({ tokens, about, held, held_about: heldAbout }) {
   if (held === null) return size;
   return `${size}: ${heldAbout && !about ? "about " : ""}${number(held)} held, ${number(tokens - held)} new`;
 }
+
+/** `Read in 1.2 s.`, "" where the backend does not say. @param {number | null} took in seconds */
+export const readingWords = (took) => (took === null ? "" : `Read in ${seconds(took)}.`);
 
 /** Where a prompt left the one before, "" where it left none. @param {PromptSize} prompt @param {string | null} [placeholder] */
 export function leftWords({ leaves, compared }, placeholder) {

@@ -24,6 +24,17 @@ export function sentIn(text) {
   };
 }
 
+/**
+ * The box in which a prompt leaves the one before: the place of a message, or which other one; null: none.
+ * @param {Sent} sent @param {{message: number} | null} [leaves] `message` counts from 1, tools are 0
+ */
+export function boxLeft({ messages, prompt }, leaves) {
+  if (!leaves) return null;
+  if (leaves.message === 0) return "tools";
+  if (leaves.message <= messages.length) return leaves.message - 1;
+  return prompt === null ? null : "prompt";
+}
+
 /** @param {any} value @returns {any[]} */
 const listOf = (value) => (Array.isArray(value) ? value : []);
 

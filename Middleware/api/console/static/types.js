@@ -9,9 +9,9 @@
 /** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
 /** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
- *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],
+ *   task: string | null, private: boolean, state: string, where: string | null, asking: string | null, status: number | null, shape: [Part, number][],
  *   first_s: number | null, took_s: number, tokens: number | null, about: boolean, rate: number | null, finish: string | null,
- *   error: string | null, held: number | null, stood_out: number, heard?: number}} Summary `heard`: when it came, by the page's own clock in ms; `held`: share of its prompts that the servers had */
+ *   error: string | null, held: number | null, stood_out: number, heard?: number}} Summary `asking`: the beginning of what the user wrote, while it waits; `heard`: when it came, by the page's own clock in ms; `held`: share of its prompts that the servers had */
 
 /** @typedef {{ref: string, chars: number, left_out: number, start: string}} Ref */
 
@@ -33,7 +33,9 @@
 /** @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of: number, title: string,
  *   type: string, group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null, ended_s: number | null,
  *   endpoint: string | null, preset: string | null, tokens: number | null, dropped: number, warnings: string[], error: string | null,
- *   fields: Ref | null, output: Ref | null, thoughts: Ref[], calls: Call[]}} Node */
+ *   fields: Ref | null, output: Ref | null, thoughts: Ref[], waits: Wait[], calls: Call[]}} Node */
+
+/** @typedef {{for: string, begun_s: number, ended_s: number | null}} Wait a call of a node waits before it is made */
 
 /** @typedef {{rule: string, level: "bad" | "note", text: string, i: number | null}} StoodOut */
 

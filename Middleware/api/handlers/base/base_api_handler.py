@@ -26,12 +26,18 @@ from flask.views import MethodView
 from Middleware.api.api_helpers import (
     current_life,
     current_request_id,
-    extract_api_key,
     is_private,
     json_response,
 )
+from Middleware.api.requests.access import api_key_of
 from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
-from Middleware.api.requests.chat_messages import TASK_HEADER, TOOL_ANSWER, is_tool_selection, task_of
+from Middleware.api.requests.chat_messages import (
+    TASK_FIELD,
+    TOOL_ANSWER,
+    is_tool_selection,
+    newest_text,
+    task_of,
+)
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import (
     WishFields,
@@ -43,7 +49,7 @@ from Middleware.api.requests.request_fields import (
     wants_usage,
 )
 from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
-from Middleware.api.wsgi.doors import Generation, Route, routes_to
+from Middleware.api.wsgi.doors import Generation, Route, WaitingRequest, routes_to
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import LARGE_BYTES, heap
 from Middleware.common.errors import ClientRequestError, ConfigError
@@ -192,6 +198,25 @@ class GenerationView(MethodView, Generation):
             return None
         return machine_asked_first(snapshot, user, workflow, is_task=is_task)
 
+    def waiting(self, body: JsonObject, request_id: str, headers: Mapping[str, Any]) -> WaitingRequest | None:
+        snapshot = default_snapshot()
+        name, workflow = self.choose_user(body, snapshot)
+        try:
+            user = load_user(snapshot, name)
+        except ConfigError:  # said when it has its turn
+            return None
+        key, stream = self.key(body, headers), self.streams(body, headers)
+        context = RequestContext(
+            request_id=request_id,
+            user=name,
+            api_type=self.api_type,
+            api_key=key,
+            workflow_folder=workflow,
+            privacy=is_private(user, key),
+            task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
+        )
+        return WaitingRequest(context, self.wire.front or self.api_type, stream, newest_text(body))
+
     def receive_body(self) -> tuple[bytes, JsonObject]:
         """The body as it came, and read. Raises ClientRequestError for one that is no JSON object."""
         data = read_body(request.environ, request.max_content_length)
@@ -214,9 +239,9 @@ class GenerationView(MethodView, Generation):
         """(user, shared workflow folder) of a body. Raises NotFound, ClientRequestError."""
         return choose(body.get("model"), snapshot)
 
-    def key(self, body: JsonObject) -> str | None:
-        """The API key of the client."""
-        return extract_api_key()
+    def key(self, body: JsonObject, headers: Mapping[str, Any]) -> str | None:
+        """The API key of the client. `headers`: names as WSGI spells them."""
+        return api_key_of(headers)
 
     def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
         """The workflow that a body names by its file; None: the user's settings say which one answers."""
@@ -271,9 +296,9 @@ class GenerationView(MethodView, Generation):
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
         snapshot = default_snapshot()
         name, workflow = self.choose_user(body, snapshot)
-        user, key = load_user(snapshot, name), self.key(body)
+        user, key = load_user(snapshot, name), self.key(body, request.environ)
         g.privacy = is_private(user, key)
-        task = task_of(self.task_messages(body), request.headers.get(TASK_HEADER, ""), stream)
+        task = task_of(self.task_messages(body), request.environ.get(TASK_FIELD, ""), stream)
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=name,

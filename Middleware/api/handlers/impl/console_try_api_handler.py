@@ -19,7 +19,7 @@ from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, served_users, typed_fields
-from Middleware.api.requests.request_life import outdated_first
+from Middleware.api.requests.request_life import RequestLife, outdated_first
 from Middleware.api.workflow_gateway import WorkflowPlace
 from Middleware.api.wsgi.doors import CONSOLE, ENTER_GATE, routes_to
 from Middleware.common.errors import (
@@ -65,7 +65,7 @@ class ConsoleTryAPI(GenerationView):
             raise NotFound(f"there is no such user; users: {', '.join(users)}", param="user")
         check_messages(body["messages"])
         self._body = body
-        request.environ[ENTER_GATE](lambda life: None)
+        request.environ[ENTER_GATE](self._name_waiting)
         try:
             return super().post()
         except (ConfigError, WorkflowError) as error:
@@ -74,6 +74,11 @@ class ConsoleTryAPI(GenerationView):
                 raise
             said = outdated_first(outdated_files(g.get("request_context")).values()) + str(error)
             raise Unprocessable(mask_secrets(without_quoted_secrets(said), *secrets_in_use())) from cause
+
+    def _name_waiting(self, life: RequestLife) -> None:
+        found = self.waiting(self._body, life.request_id, request.environ)
+        if life.trace is not None and found is not None:
+            found.tell(life.trace)
 
     def get(self, request_id: str | None = None) -> Any:
         """Nothing else is here."""
@@ -96,7 +101,7 @@ class ConsoleTryAPI(GenerationView):
     def choose_user(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
         return body["user"], None
 
-    def key(self, body: JsonObject) -> str | None:
+    def key(self, body: JsonObject, headers: Mapping[str, Any]) -> str | None:
         """Not that of `Authorization`, which opens the console."""
         return body["api_key"] or None
 

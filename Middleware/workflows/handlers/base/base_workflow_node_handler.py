@@ -82,6 +82,10 @@ class WorkflowNodeHandler(ABC):
     RUNS_DRY: ClassVar[bool] = False
     """True: `handle` may run in a dry run: it writes nothing, and leaves the process only by its context."""
 
+    KEEPS_TO_DISCUSSION: ClassVar[bool] = False
+    """True: what `handle` writes is in the discussion, or in a `context.own_file`, and it leaves the process
+    only by its context. A walk that has a discussion of its own runs it, too."""
+
     CALLS_MODEL: ClassVar[bool] = False
     """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
 

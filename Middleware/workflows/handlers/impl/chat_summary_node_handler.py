@@ -52,6 +52,8 @@ UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is
 class SummaryFromFileNode(WorkflowNodeHandler):
     """Outputs the rolling summary of the discussion as it is stored."""
 
+    KEEPS_TO_DISCUSSION = True
+
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return NO_SUMMARY
@@ -69,6 +71,7 @@ class MemoryGatheringNode(WorkflowNodeHandler):
             "How many of the newest messages are used if there is no discussion id."
         ),
     }
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
         turns = context.value("maxTurnsToPull")
@@ -86,6 +89,7 @@ class FullChatSummaryNode(WorkflowNodeHandler):
     KEYS: ClassVar[Keys] = {
         "isManualConfig": FLAG("Output only what is stored."),
     }
+    KEEPS_TO_DISCUSSION = True
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         by_hand = bool(config.get("isManualConfig"))
@@ -154,6 +158,7 @@ class WriteSummaryNode(WorkflowNodeHandler):
     KEYS: ClassVar[Keys] = {
         "input": TEXT("The new summary. Takes variables.", required=True),
     }
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
         text = without_thoughts(context.fill(context.value("input")))
@@ -194,6 +199,7 @@ class SummarizerNode(WorkflowNodeHandler):
         ),
     }
     CALLS_MODEL = True
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is None:

@@ -29,6 +29,7 @@ class ContextCompactorNode(WorkflowNodeHandler):
             "answer. Default: {default}."
         ),
     }
+    KEEPS_TO_DISCUSSION = True
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return () if config.get("readOnly") else (_SETTING,)

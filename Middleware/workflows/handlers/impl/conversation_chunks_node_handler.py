@@ -92,6 +92,7 @@ class ConversationChunksNode(WorkflowNodeHandler):
         "returnFile": TEXT("A file whose text is the output. Takes variables."),
     }
     FITTING = ("scoped_variables",)
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
         name = context.value("id")
@@ -166,7 +167,7 @@ def _cursor_file(context: ExecutionContext, settings: Settings) -> Path:
     if not text.strip():
         raise ConfigError("'cursorDirectory' resolved to nothing")
     name = f"chunk_cursor_{settings.id}_{context.discussion_id}.txt"
-    return confined_path(os.path.join(text, name), base)
+    return context.own_file(confined_path(os.path.join(text, name), base))
 
 
 def _due(context: ExecutionContext, settings: Settings, cursor: Path) -> tuple[int, int]:

@@ -30,6 +30,8 @@ _DELIMITER = NAME("The text between two memories. Default `{default}`.", default
 class RecentMemoryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, then runs `recentMemoryToolWorkflow` and outputs its result."""
 
+    KEEPS_TO_DISCUSSION = True
+
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return ("discussionIdMemoryFileWorkflowSettings", "recentMemoryToolWorkflow")
 
@@ -45,6 +47,8 @@ class RecentMemoryNode(WorkflowNodeHandler):
 @NODES.register("ConversationMemory")
 class ConversationMemoryNode(WorkflowNodeHandler):
     """Runs `conversationMemoryToolWorkflow` and outputs its result."""
+
+    KEEPS_TO_DISCUSSION = True
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return ("conversationMemoryToolWorkflow",)
@@ -63,6 +67,7 @@ class MemoryFromFileNode(WorkflowNodeHandler):
     KEYS: ClassVar[Keys] = {
         "customDelimiter": _DELIMITER,
     }
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
@@ -87,6 +92,7 @@ class RecentMemorySummarizerNode(WorkflowNodeHandler):
         ),
         "customDelimiter": _DELIMITER,
     }
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
         turns = context.value("maxTurnsToPull")

@@ -31,6 +31,7 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
         "fileMemoryWorkflowName": TEXT("A workflow that creates each memory instead of the model."),
     }
     FITTING = ("systemPrompt", "prompt", "endpointName", "preset", "maxResponseSizeInTokens")
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:

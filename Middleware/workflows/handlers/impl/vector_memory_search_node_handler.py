@@ -9,7 +9,7 @@ from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import MOST_ROWS
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
-from Middleware.workflows.memory.upkeep import model_name, service_of
+from Middleware.workflows.memory.upkeep import model_name
 from Middleware.workflows.memory.vector_search import (
     EmbedOne,
     MemoryQuery,
@@ -58,6 +58,7 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
         "includeDates": FLAG("Put the date before each memory."),
         "useEntityExpansion": FLAG("Also output memories about the entities that the first ones name."),
     }
+    KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
@@ -87,7 +88,7 @@ def _embedding(context: ExecutionContext) -> EmbedOne | None:
         return None
 
     def embed(text: str) -> tuple[str, Sequence[float] | None]:
-        service = service_of(context, name)
+        service = context.embeddings(name)
         vectors = service.get_embeddings([text], context.request_id)
         return model_name(service), vectors[0] if vectors else None
 

@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import threading
-from pathlib import Path
 
 import pytest
 from anthropic.types import Message, RawMessageStreamEvent
@@ -18,6 +17,7 @@ from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.chat_messages import TOOL_SENTENCE
 from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
+from tests.api.recorded import RECORDED
 from tests.api.test_a_third_protocol import Held, in_background
 from tests.patience import PATIENCE_S
 
@@ -31,7 +31,6 @@ THOUGHT_AND_CALL = [
 ]
 SCHEMA = {"type": "json_schema", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 VERSION = {"anthropic-version": "2023-06-01"}
-CLIENTS = Path(__file__).parents[3] / "fixtures" / "clients"
 EVENT = TypeAdapter(RawMessageStreamEvent)
 
 
@@ -545,16 +544,12 @@ class TestItsPlaceInTheHouse:
         assert engine.calls == []
 
 
-RECORDED = json.loads((CLIENTS / "anthropic-python.json").read_text("utf-8"))
-
-
-@pytest.mark.parametrize("recorded", RECORDED, ids=range(len(RECORDED)))
+@pytest.mark.parametrize("recorded", [one for one in RECORDED if one.name == "anthropic-python"], ids=str)
 def test_recorded_requests_are_answered(client, recorded):
     """What the official package sent."""
-    headers = [(k, v) for k, v in recorded["headers"] if k.lower() not in ("host", "content-length")]
-    answer = client.post(recorded["path"], headers=headers, json=recorded["body"])
+    answer = recorded.send(client)
     assert answer.status_code == 200
-    if recorded["body"].get("stream"):
+    if recorded.body.get("stream"):
         assert [EVENT.validate_python(event).type for event in datas(answer.text)][-1] == "message_stop"
     else:
         Message.model_validate_json(answer.text, strict=True)

@@ -250,7 +250,7 @@ class TestTheServer:
 
     def test_perf_counts_those_that_wait(self, facts, serve, engine):
         """At the gate."""
-        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=PATIENCE_S)
         app, held = serve(), Held(engine)
         client = app.test_client()
         posts = [

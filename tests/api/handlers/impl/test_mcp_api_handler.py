@@ -302,7 +302,7 @@ class TestItsPlaceInTheHouse:
 
     def test_a_hang_up_at_the_gate(self, facts, serve, engine):
         """Leaves the queue; the workflow never runs."""
-        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=PATIENCE_S)
         app, held, gone = serve(), Held(engine), threading.Event()
         first = in_background(lambda: ask(app.test_client(), tool_call()))
         assert held.began.wait(PATIENCE_S)
@@ -362,7 +362,7 @@ class TestCancelled:
 
     def test_at_the_gate(self, facts, serve, engine):
         """It leaves the queue; the workflow never runs. Clients give up by their own clock while they wait."""
-        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=10)
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=PATIENCE_S)
         app, held, answers = serve(), Held(engine), []
         first = in_background(lambda: ask(app.test_client(), tool_call(call_id=1)))
         assert held.began.wait(PATIENCE_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +15,7 @@ from Middleware.common.request_context import Wish
 from Middleware.services.answers import METRICS
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.conftest import chunk
+from tests.api.recorded import RECORDED
 
 CHAT = {"model": "mira:novel:latest", "messages": [{"role": "user", "content": "Hi"}]}
 CALL = {
@@ -24,7 +24,6 @@ CALL = {
     "type": "function",
     "function": {"name": "tide", "arguments": '{"port":"Brest"}'},
 }
-CLIENTS = Path(__file__).parents[3] / "fixtures" / "clients"
 EMPTY = {"role": "assistant", "content": ""}
 
 
@@ -277,34 +276,15 @@ class TestCancel:
         assert not cancellation_service.is_cancelled("x")
 
 
-def without_notes(body):
-    """The recorder put a text in the place of messages that it left out."""
-    if isinstance(body, dict) and isinstance(body.get("messages"), list):
-        return {**body, "messages": [m for m in body["messages"] if isinstance(m, dict)]}
-    return body
+OURS = [one for one in RECORDED if re.fullmatch(r"/api/(chat|generate|tags|show|ps|version)", one.path)]
 
 
-RECORDED = [
-    (path.stem, number, one)
-    for path in sorted(CLIENTS.glob("*.json"))
-    for number, one in enumerate(json.loads(path.read_text("utf-8")))
-    if re.fullmatch(r"/api/(chat|generate|tags|show|ps|version)", one["path"].split("?")[0])
-]
-
-
-@pytest.mark.parametrize(("name", "number", "recorded"), RECORDED, ids=[f"{n}-{i}" for n, i, _ in RECORDED])
-def test_recorded_requests_are_answered(client, name, number, recorded):
+@pytest.mark.parametrize("recorded", OURS, ids=str)
+def test_recorded_requests_are_answered(client, recorded):
     """What real clients sent gets 200 and a body that the official types accept."""
-    headers = [
-        (k, v)
-        for k, v in recorded["headers"]
-        if k.lower() not in ("host", "content-length", "origin", "referer")
-    ]
-    answer = client.open(
-        recorded["path"], method=recorded["method"], headers=headers, json=without_notes(recorded.get("body"))
-    )
+    answer = recorded.send(client)
     assert answer.status_code == 200, answer.text
-    kind = {"/api/chat": ChatResponse, "/api/generate": GenerateResponse}.get(recorded["path"])
+    kind = {"/api/chat": ChatResponse, "/api/generate": GenerateResponse}.get(recorded.path)
     for line in answer.text.splitlines() if kind else ():
         kind.model_validate_json(line)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +19,7 @@ from Middleware.common.request_context import WISH_NAMES, Wish
 from Middleware.services.response_builder_service import FINGERPRINT
 from Middleware.utilities.sensitive_logging_utils import REDACTED, loggable_text
 from tests.api.conftest import chunk
+from tests.api.recorded import RECORDED
 
 CHAT = {"model": "mira:novel", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a river."}]}  # fmt: skip
 CALL = {"index": 0, "id": "call_7", "type": "function", "function": {"name": "tide", "arguments": ""}}
@@ -27,7 +27,6 @@ REST = {"index": 0, "function": {"arguments": '{"port":"Brest"}'}}
 USAGE = {"prompt_tokens": 17, "completion_tokens": 4, "total_tokens": 21}
 OB = [[chunk("The Ob.")], [chunk("", "stop", usage=USAGE)]]
 TIDE = [[chunk(tool_calls=[CALL])], [chunk(tool_calls=[REST])], [chunk("", "tool_calls", usage={"prompt_tokens": 60, "completion_tokens": 12})]]  # fmt: skip
-CLIENTS = Path(__file__).parents[3] / "fixtures" / "clients"
 
 
 def stable(text, answer):
@@ -453,39 +452,25 @@ class TestOpenWebUI:
         assert engine.last.request.task == "tags_generation" and "task=tags_generation" in caplog.text
 
 
-def without_notes(body):
-    """The recorder put a text in the place of messages that it left out."""
-    if isinstance(body, dict) and isinstance(body.get("messages"), list):
-        return {**body, "messages": [m for m in body["messages"] if isinstance(m, dict)]}
-    return body
+NOT_OURS = ("anthropic", "sillytavern-text-llamacpp")
+OURS = [
+    one
+    for one in RECORDED
+    if re.search(r"completions$|/models", one.path) and not one.name.startswith(NOT_OURS)
+]
 
 
-RECORDED = [
-    (path.stem, number, one)
-    for path in sorted(CLIENTS.glob("*.json"))
-    for number, one in enumerate(json.loads(path.read_text("utf-8")))
-    if re.search(r"completions$|/models", one["path"]) and not path.stem.startswith(("anthropic", "sillytavern-text-llamacpp"))
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "number", "recorded"), RECORDED, ids=[f"{n}-{i}" for n, i, _ in RECORDED])
-def test_recorded_requests_are_answered(client, name, number, recorded):
+@pytest.mark.parametrize("recorded", OURS, ids=str)
+def test_recorded_requests_are_answered(client, recorded):
     """What real clients sent gets 200 and a body that the official types accept."""
-    headers = [
-        (k, v)
-        for k, v in recorded["headers"]
-        if k.lower() not in ("host", "content-length", "origin", "referer")
-    ]
-    answer = client.open(
-        recorded["path"], method=recorded["method"], headers=headers, json=without_notes(recorded.get("body"))
-    )
-    if not isinstance((recorded.get("body") or {}).get("messages", []), list):
+    answer = recorded.send(client)
+    if not isinstance((recorded.body or {}).get("messages", []), list):
         assert answer.status_code == 400  # the client was made to send nonsense
         return
     assert answer.status_code == 200, answer.text
-    if "models" in recorded["path"]:
+    if "models" in recorded.path:
         return
-    is_chat = "chat" in recorded["path"]
+    is_chat = "chat" in recorded.path
     if answer.content_type.startswith("text/event-stream"):
         for unit in answer.text.split("\n\n")[:-2]:
             chunk_kind, made = (ChatCompletionChunk if is_chat else Completion), json.loads(unit[6:])
