@@ -45,14 +45,14 @@ class MatrixKey:
 class Matrix:
     """The vectors of one key, as of `version` of the database; `blocks`: (ids, matrix) pairs.
 
-    `count`, `ids`, `newest`: how many vectors there were of all models, the sum of their memories' ids, and
-    the last row. `foreign`: vectors of the model that have another length; `told`: of them.
+    `count`, `id_sum`, `newest`: how many vectors there were of all models, the sum of their memories' ids,
+    and the last row. `foreign`: vectors of the model that have another length; `told`: of them.
     """
 
     connection: sqlite3.Connection
     version: int = -1
     count: int = 0
-    ids: float = 0.0
+    id_sum: float = 0.0
     newest: int = 0
     blocks: list[tuple[Any, Any]] = field(default_factory=list)
     too_big: bool = False
@@ -163,9 +163,9 @@ class VectorCache:
         version = connection.execute("PRAGMA data_version").fetchone()[0]
         if version == entry.version:
             return
-        count, ids, newest = connection.execute(_STATE).fetchone()
-        added, added_ids = connection.execute(_ADDED, (entry.newest,)).fetchone()
-        was_only_added_to = (count, ids) == (entry.count + added, entry.ids + added_ids)
+        count, id_sum, newest = connection.execute(_STATE).fetchone()
+        added, added_sum = connection.execute(_ADDED, (entry.newest,)).fetchone()
+        was_only_added_to = (count, id_sum) == (entry.count + added, entry.id_sum + added_sum)
         if entry.version == -1 or newest < entry.newest or not was_only_added_to:
             entry.blocks, entry.newest = [], 0
         rows = connection.execute(
@@ -178,7 +178,7 @@ class VectorCache:
             for ids, matrix, _ in _blocks(connection, key, entry.newest):
                 _add(entry.blocks, ids, matrix)
             entry.foreign = rows - sum(len(ids) for ids, _ in entry.blocks)
-        entry.newest, entry.count, entry.ids, entry.version = newest, count, ids, version
+        entry.newest, entry.count, entry.id_sum, entry.version = newest, count, id_sum, version
 
 
 def _tell_of_foreign(entry: Matrix, key: MatrixKey) -> None:
