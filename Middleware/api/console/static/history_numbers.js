@@ -27,7 +27,8 @@ const most = (values) => values.reduce((/** @type {number | null} */ best, value
 
 const short = (/** @type {number} */ value) => number(Math.round(value * 10) / 10);
 
-/** The plots of the page, as those of an hour. @param {History} made */
+/** The plots of the page, as those of an hour. @param {History} made
+ * @returns {{ title: string, crosses?: (number | null)[], whole?: boolean, tell: (value: number) => string, curves: import("./plot.js").Curve[], said: string }[]} */
 export function plotsOf({ series, costs }) {
   const slow = most(series.first_p50);
   return [
