@@ -9,7 +9,8 @@ from Middleware.api.console.view_contract import ApiRoute, Ask
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import EndpointConfig, load_endpoint
-from Middleware.llmapis.loaded_models import AskedPlace
+from Middleware.llmapis import loaded_now
+from Middleware.services.loaded_models import AskedPlace
 
 
 def loaded(ask: Ask) -> JsonObject:
@@ -18,7 +19,7 @@ def loaded(ask: Ask) -> JsonObject:
     ask.words()
     found = [(one, endpoint) for one in _reached(ask) for endpoint in _endpoint_of(ask, one)]
     places = [AskedPlace(endpoint, url) for _, endpoint in found for url in endpoint.addresses]
-    known = ask.hub.loaded.look(places)
+    known = ask.hub.loaded.look(places, loaded_now.ask_server)
     ask.hub.tell_loaded(ask.hub.loaded.models())
     told = []
     for one, endpoint in found:

@@ -15,10 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from werkzeug.datastructures import EnvironHeaders
@@ -37,9 +36,7 @@ from Middleware.api.requests.request_fields import json_body, typed_fields
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import describe_value
-
-if TYPE_CHECKING:
-    from Middleware.llmapis.loaded_models import LoadedModels
+from Middleware.services.loaded_models import LoadedModels
 
 # --------------------------------------------------------------------------
 # Who may probe an endpoint now, and what the last probe of each showed.
@@ -295,8 +292,8 @@ class Hub:
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
     begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
     `needs_key`: every client must bring a key. `history`: the folder of the history of runs, None: there is
-    none. `tell_loaded(models)`: who wants to know which models are loaded, each as `(endpoint, model)`.
-    `probes`: of endpoints, those that run and the last of each.
+    none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
+    loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each.
     """
 
     recorder: Any
@@ -312,15 +309,9 @@ class Hub:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     needs_key: bool = False
     history: Path | None = None
+    loaded: LoadedModels = field(default_factory=LoadedModels)
     tell_loaded: Callable[[Iterable[tuple[str, str]]], object] = list
     probes: Probes = field(default_factory=Probes)
-
-    @cached_property
-    def loaded(self) -> LoadedModels:
-        """What model servers have loaded."""
-        from Middleware.llmapis.loaded_models import LoadedModels  # a start need not wait for it
-
-        return LoadedModels()
 
 
 class Ask:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from Middleware.api.console.loaded_views import LOADED_ROUTES
-from Middleware.llmapis.loaded_models import Loaded, LoadedModels
+from Middleware.llmapis import loaded_now
+from Middleware.services.loaded_models import Loaded
 from tests.api.console.conftest import a_hub
 from tests.api.console.test_endpoint_views import House
 
@@ -25,11 +26,11 @@ def told():
 
 
 @pytest.fixture
-def get(tmp_path, ask, said, told):
+def get(tmp_path, ask, said, told, monkeypatch):
     """`get()`: the answer to GET `loaded`, and the house that it is about."""
     house = House(tmp_path / "Configs", ask, "http://one:1")
     hub = a_hub(snapshot=house.hub.snapshot, served_users=lambda: house.users, tell_loaded=told.append)
-    hub.__dict__["loaded"] = LoadedModels(lambda endpoint, url: said.get(url))
+    monkeypatch.setattr(loaded_now, "ask_server", lambda endpoint, url: said.get(url))
 
     def loaded():
         status, value = ask("GET", "loaded", hub=hub, routes=LOADED_ROUTES)

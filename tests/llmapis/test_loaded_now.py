@@ -1,9 +1,8 @@
-"""What model servers say that they have loaded: how each says it, and how often it is asked."""
+"""What model servers say that they have loaded, and how each says it."""
 
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,8 @@ import responses
 
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.handlers import impl
-from Middleware.llmapis.loaded_models import (
-    EACH_S,
-    AskedPlace,
-    Loaded,
-    LoadedModels,
-    ask_server,
-)
-from tests.patience import PATIENCE_S
+from Middleware.llmapis.loaded_now import ask_server
+from Middleware.services.loaded_models import Loaded
 
 _ = impl  # importing the package fills the table of backends
 
@@ -140,63 +133,3 @@ class TestWhatIsNotSaid:
         server("/running", SWAP)
         asked(server, endpoint(apiKey="sk-1"))
         assert server.mock.calls[0].request.headers["Authorization"] == "Bearer sk-1"
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-PLACE = AskedPlace(endpoint(), BASE)
-
-
-class TestHowOften:
-    def test_each_ten_seconds(self, clock):
-        """In between, everybody who looks is told what is known."""
-        asked = []
-
-        def ask(endpoint, url):
-            asked.append(clock.now)
-            return Loaded("Ollama", (f"model {len(asked)}",))
-
-        loaded = LoadedModels(ask, clock)
-        told = []
-        for passed in (0.0, EACH_S - 0.1, EACH_S):
-            clock.now = 100.0 + passed
-            told += loaded.look([PLACE])[PLACE.key].models
-        assert asked == [100.0, 100.0 + EACH_S]
-        assert told == ["model 1", "model 1", "model 2"]
-
-    def test_a_slow_server(self, clock):
-        """Nobody waits for it longer than for the others; it is not asked twice at once."""
-        answers, tries = threading.Event(), []
-
-        def ask(endpoint, url):
-            tries.append(url)
-            assert answers.wait(PATIENCE_S)
-            return Loaded("Ollama", ("m",))
-
-        loaded = LoadedModels(ask, clock)
-        assert loaded.look([PLACE], wait_s=0.0) == {}
-        clock.now += EACH_S
-        assert loaded.look([PLACE], wait_s=0.0) == {}
-        answers.set()
-        assert loaded.look([PLACE])[PLACE.key].models == ("m",)
-        assert tries == [BASE]
-
-    def test_what_is_loaded_now(self, clock):
-        """By endpoint and model, without asking; what nobody looks at any more is gone."""
-        other = AskedPlace(endpoint(base="http://127.0.0.1:9"), "http://127.0.0.1:9")
-        loaded = LoadedModels(lambda endpoint, url: Loaded("Ollama", (url[-4:],)), clock)
-        assert loaded.models() == []
-        loaded.look([PLACE, other])
-        assert loaded.models() == [("Big", ".1:9"), ("Big", "8080")]
-        loaded.look([PLACE])
-        assert loaded.models() == [("Big", "8080")]

@@ -7,12 +7,11 @@ are asked: services on public hosts have nothing to say of it. Source: spec oper
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError
 from Middleware.common.types import JsonObject
@@ -24,24 +23,12 @@ from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.http import Post, default_transport
+from Middleware.services.loaded_models import Loaded
 
-EACH_S = 10.0
-"""No server is asked again before."""
 LIMIT_S = 2.0
 """So long a server has for one answer."""
-WAIT_S = 3.0
-"""So long somebody who looks waits for all of them; what comes later is told the next time."""
 MOST_BYTES = 4 << 20
 MOST_MODELS = 50
-
-
-class Loaded(NamedTuple):
-    """`server`: which program it is. `models`: names, in its order. `slots`: how many of its slots are busy,
-    and how many there are; None: it does not say."""
-
-    server: str
-    models: tuple[str, ...]
-    slots: tuple[int, int] | None = None
 
 
 # --------------------------------------------------------------------------
@@ -169,80 +156,3 @@ def _get(handler: LlmApiHandler, url: str) -> Any:
         return None
     finally:
         answer.close()
-
-
-# --------------------------------------------------------------------------
-
-
-class AskedPlace(NamedTuple):
-    """One address of an endpoint."""
-
-    endpoint: EndpointConfig
-    url: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.endpoint.file, self.url
-
-
-@dataclass(slots=True)
-class _Known:
-    place: AskedPlace
-    asked: float
-    thread: threading.Thread | None = None
-    loaded: Loaded | None = field(default=None)
-
-
-class LoadedModels:
-    """What the last asking gave. `ask`: one server; `clock`: of `time.monotonic()`."""
-
-    def __init__(
-        self,
-        ask: Callable[[EndpointConfig, str], Loaded | None] = ask_server,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._ask, self._clock = ask, clock
-        self._guard = threading.Lock()
-        self._known: dict[tuple[str, str], _Known] = {}
-
-    def look(self, places: Iterable[AskedPlace], wait_s: float = WAIT_S) -> dict[tuple[str, str], Loaded]:
-        """Somebody looks at these places, which are all that there are: those that were not asked lately are
-        asked, all at once. What is known of each, by its key."""
-        asked = self._begin(places)
-        end = self._clock() + wait_s
-        for one in asked:
-            if one.thread is not None:
-                one.thread.join(max(0.0, end - self._clock()))
-        return {one.place.key: one.loaded for one in asked if one.loaded is not None}
-
-    def models(self) -> list[tuple[str, str]]:
-        """`(endpoint, model)` of all that is loaded, as far as it is known; asks nobody."""
-        with self._guard:
-            known = list(self._known.values())
-        return sorted(
-            {
-                (one.place.endpoint.name, model)
-                for one in known
-                if one.loaded is not None
-                for model in one.loaded.models
-            }
-        )
-
-    def _begin(self, places: Iterable[AskedPlace]) -> list[_Known]:
-        with self._guard:
-            now, before = self._clock(), self._known
-            self._known = {
-                place.key: before.get(place.key) or _Known(place, now - EACH_S) for place in places
-            }
-            for one in self._known.values():
-                is_asked = one.thread is not None and one.thread.is_alive()
-                if not is_asked and now - one.asked >= EACH_S:
-                    one.asked = now
-                    one.thread = threading.Thread(
-                        target=self._ask_one, args=(one,), name="loaded models", daemon=True
-                    )
-                    one.thread.start()
-            return list(self._known.values())
-
-    def _ask_one(self, one: _Known) -> None:
-        one.loaded = self._ask(*one.place)
