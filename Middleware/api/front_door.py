@@ -30,7 +30,7 @@ from Middleware.api.wsgi.doors import (
     send_error,
     status_line,
 )
-from Middleware.api.wsgi.model_addresses import model_of_address, take_model_off
+from Middleware.api.wsgi.model_addresses import address_of_model, model_of_address, take_model_off
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.config.loader import default_snapshot
@@ -270,7 +270,8 @@ class FrontDoor:
 
         It begins when the gate lets it in; without a gate at once.
         """
-        trace = life.trace = self.observers.begin(life.request_id, on_one_line(environ["PATH_INFO"]))
+        path = on_one_line(address_of_model(environ) + environ["PATH_INFO"])
+        trace = life.trace = self.observers.begin(life.request_id, path)
         if trace is not None:
             life.at_end(life.end_trace)
             if self._gate is _open_gate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 
 import anthropic
@@ -11,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import NODE, Gunicorn, write, write_tree
 from tests.e2e.fake_backend import Reply
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -306,3 +307,56 @@ def test_behind_gunicorn_a_slash_in_a_name_is_seen_too(backend, tmp_path):
     finally:
         server.stop()
     assert backend.calls("slash and gunicorn")[0].body["messages"] == say("slash and gunicorn")
+
+
+@pytest.fixture(scope="module")
+def watched(launch):
+    """Several users, and a console."""
+    server = launch({"ann": ANN, "bob": BOB}, "--console", "view", "--console-key", "a-key-of-the-console")
+    write(server.public / "Configs" / "ModelAliases.json", ALIASES)
+    return server
+
+
+class TestConsole:
+    """A request without a workflow, and one to an address, as the console shows them."""
+
+    HEADERS = {"Authorization": "Bearer a-key-of-the-console", "X-Headrace-Console": "1"}  # noqa: RUF012
+
+    def get(self, server, path):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+        try:
+            connection.request("GET", f"/console/api/{path}", headers=self.HEADERS)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def ended_run(self, server, mark):
+        """The facts of the run that asked this, once it has ended."""
+
+        def found():
+            runs = [self.get(server, f"runs/{one['id']}")[1] for one in self.get(server, "runs")[1]["runs"]]
+            return [run for run in runs if run["state"] == "done" and mark in json.dumps(run)]
+
+        return wait_until(found, said=lambda: server.log)[0]
+
+    def test_a_plain_model(self, watched):
+        """One node called `raw`; there is no file that it could lead to, and no command that explains it."""
+        body = {"model": "plain", "messages": say("x")}
+        assert watched.post("/as/ann:raw%2FModel/v1/chat/completions", body)[0] == 200
+        run = self.ended_run(watched, "/as/ann:raw%2FModel/v1/chat/completions")
+        assert (run["workflow"], run["model"]) == ("raw", "ann:raw/Model")
+        [node] = run["nodes"]
+        assert (node["title"], node["workflow"], node["endpoint"]) == ("raw", "ann:raw/Model", "Model")
+        status, curl = self.get(watched, f"runs/{run['id']}/curl?shell=sh&address={watched.url}")
+        assert status == 200 and f"{watched.url}/as/ann:raw%2FModel/v1/chat/completions" in curl["text"]
+        status, explained = self.get(watched, f"runs/{run['id']}/nodes/0/explain?shell=sh")
+        assert (status, explained["error"]) == (404, "this request ran no workflow")
+
+    def test_an_alias(self, watched):
+        """Both names."""
+        assert (
+            watched.post("/v1/chat/completions", {"model": "claude-console", "messages": say("y")})[0] == 200
+        )
+        run = self.ended_run(watched, "claude-console")
+        assert (run["model"], run["workflow"], run["user"]) == ("claude-console -> ann", "Chat", "ann")

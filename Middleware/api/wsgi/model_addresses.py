@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from Middleware.api.wsgi.doors import is_console
 from Middleware.common.types import JsonObject
@@ -57,6 +57,12 @@ def _segment(path: str, environ: Mapping[str, Any]) -> str:
 def model_of_address(environ: Mapping[str, Any]) -> str:
     """The name; "": the address has none."""
     return str(environ.get(MODEL_OF_ADDRESS) or "")
+
+
+def address_of_model(environ: Mapping[str, Any]) -> str:
+    """`/as/<name>` as it is written in front of a path; "": the address names none."""
+    name = model_of_address(environ)
+    return f"{_ROOT}{quote(name, safe=':')}" if name else ""
 
 
 def with_model_of_address(body: JsonObject, environ: Mapping[str, Any]) -> JsonObject:
