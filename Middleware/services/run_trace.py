@@ -196,7 +196,8 @@ class RunTrace:
     got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
     protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `usage`: of the
     answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered. `costs`:
-    of all calls so far, those that the client is not told of too, a sum for each currency. `state`:
+    of all calls so far, those that the client is not told of too, a sum for each currency. `key`: the name of
+    the client's key, empty: it has none. `state`:
     `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on), `done`,
     `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
     `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who looks
@@ -216,6 +217,7 @@ class RunTrace:
     answered: float = NOT_YET
     ended: float = NOT_YET
     user: str = ""
+    key: str = ""
     workflow: str = ""
     answering: str = ""
     model: str = ""
