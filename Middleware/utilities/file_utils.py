@@ -44,7 +44,7 @@ def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
     target = Path(os.path.realpath(path))
     try:
         _replace(target, data, new_mode)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         error.filename, error.filename2 = str(target), None
         raise
@@ -67,7 +67,8 @@ def _replace(target: Path, data: bytes, new_mode: int) -> None:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
