@@ -17,8 +17,8 @@ export function Page() {
   const [span, stretch] = useState("hour");
   if (!data) return html`<${Missing} error=${error} again=${again} />`;
   return html`<div class="page">
-    <div class="pagehead"><h1>Overview</h1><select aria-label="Time" value=${span} onChange=${(/** @type {any} */ event) => stretch(event.target.value)}>${SPANS.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
-      <span class="dim">to ${clock(data.end)}</span>
+    <div class="pagehead"><h1>Overview</h1>${data.history && html`<select aria-label="Time" value=${span} onChange=${(/** @type {any} */ event) => stretch(event.target.value)}>${SPANS.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>`}
+      <span class="dim">${data.history ? "" : "the last hour, "}to ${clock(data.end)}</span>
       <label class="right"><input type="checkbox" checked=${table} onChange=${(/** @type {any} */ event) => show(event.target.checked)} /> as a table</label></div>
     ${error && html`<${Failed} error=${error} again=${again} />`}
     ${span === "hour" && html`<dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>`}
