@@ -27,6 +27,7 @@ from Middleware.common.types import Messages
 from Middleware.config.loader import tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.llmapis.embedding_service import EmbeddingService
+from Middleware.services.backup.tree_use import TreeBusy, enter_data
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import MEMORIES, SUMMARY, ChunkList, reason_of
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
@@ -43,7 +44,7 @@ KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
 _OLD_NAMES = {KEY: "WILMER_API_KEY", NEW_KEY: "WILMER_NEW_API_KEY"}
 """Our variable -> WilmerAI's, which is read when ours is not set."""
 _NEWEST = 3
-FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error)
+FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error, TreeBusy)
 """What is told in one sentence: the discussion, a file or the disk is at fault."""
 
 
@@ -101,6 +102,8 @@ class Memory(Command):
         if len(launch_facts().users) > 1:
             return _usage("give --User once: --memory works for one user")
         try:
+            if not arguments.preview:
+                enter_data(launch_facts())
             desk = _desk(arguments.preview)
             with enter_request(desk.request):
                 return known.work(desk, *words)

@@ -66,16 +66,21 @@ class Root:
 
 
 def take_backup(
-    target: Path, roots: Sequence[Root], manifest: Manifest, *, logs: Sequence[Path] = (), mask: Mask | None
+    target: Path,
+    roots: Sequence[Root],
+    manifest: Manifest,
+    *,
+    kept_out: Sequence[Path] = (),
+    mask: Mask | None = None,
 ) -> Manifest:
     """Write the files below `roots` into the new file `target`, whole or not at all; the filled manifest.
 
-    `logs`: folders that are left out. `mask`: takes secrets out of config files. What
+    `kept_out`: logs, and folders that are not wanted. `mask`: takes secrets out of config files. What
     cannot be read is left out, and is one of `manifest.troubles`. Raises BackupRefused, OSError.
     """
     manifest.roots |= {root.name: {"path": str(root.path), "written": root.written} for root in roots}
     with writing(target, manifest) as writer:
-        taking = _Taking(writer, roots, (*logs, target, writer.work), mask)
+        taking = _Taking(writer, roots, (*kept_out, target, writer.work), mask)
         for root in sorted(roots, key=lambda each: not each.holds_discussions):
             taking.take(root)
     return manifest
@@ -101,6 +106,7 @@ class _Taking:
         self._writer, self._mask = writer, mask
         self._roots = {os.path.realpath(root.path) for root in roots}
         self._kept_out = {os.path.realpath(path) for path in kept_out}
+        self._has_discussions = any(root.holds_discussions for root in roots)
         self._elsewhere_taken: set[str] = set()
         """Files of discussions that lie at an old place: real paths."""
         self._seen: set[str] = set()
@@ -176,7 +182,7 @@ class _Taking:
         if real in self._roots or real in self._elsewhere_taken:
             return ""
         if real in self._kept_out:
-            return "logs, or this backup itself"
+            return "logs, this backup itself, or not wanted"
         if _UNFINISHED.fullmatch(own):
             return "unfinished"
         if entry.is_folder:
@@ -187,6 +193,8 @@ class _Taking:
             return ""  # a part of the database beside it
         if own == VERSION_FILE and entry.name.count("/") == 1:
             return ""
+        if own.endswith(f"_{VECTOR_DATABASE}") and not self._has_discussions:
+            return "not wanted"
         return _why_not_file(own) or _bad_name(own)
 
     def _is_inside(self, real: str) -> bool:
@@ -283,7 +291,9 @@ class _Taking:
         folder = base / relative
         for child in _names_in(folder):
             path = folder / child
-            if not path.is_dir() or _UNFINISHED.fullmatch(child) or os.path.realpath(path) in self._kept_out:
+            if not path.is_dir() or _UNFINISHED.fullmatch(child):
+                continue
+            if os.path.realpath(path) in self._kept_out | self._roots:
                 continue
             if path.is_symlink() and (not self._is_inside(os.path.realpath(path)) or self._leads_back(path)):
                 self._writer.leave_out(path, f"a link to {os.readlink(path)}, outside of what is backed up")

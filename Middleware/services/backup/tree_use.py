@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Middleware.common.constants import VERSION
-from Middleware.common.instance_global_variables import LaunchFacts
+from Middleware.common.instance_global_variables import LaunchFacts, is_same_path, shipped_public
 from Middleware.services.backup.taking import VERSION_FILE
 from Middleware.services.backup.tree_swap import (
     SwapUnclear,
@@ -26,7 +26,7 @@ from Middleware.services.backup.tree_swap import (
 )
 from Middleware.utilities.file_locks import FolderHold, hold_folder
 from Middleware.utilities.file_utils import atomic_write
-from Middleware.utilities.install_layout import is_shipped
+from Middleware.utilities.install_layout import is_shipped, program, quote_words
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,18 @@ _POLL_S = 0.05
 
 class TreeBusy(Exception):
     """The folders cannot be used as wanted; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderUse:
+    """Folders that are held. `undone`: a killed restore was undone before, so what was read may be gone."""
+
+    holds: Sequence[FolderHold]
+    undone: bool
+
+    def give_back(self) -> None:
+        for hold in self.holds:
+            hold.give_back()
 
 
 def folders_of(facts: LaunchFacts) -> list[Path]:
@@ -57,11 +69,11 @@ def use_together(
     *,
     patience_s: float = PATIENCE_S,
     clock: Callable[[], float] = time.monotonic,
-) -> list[FolderHold]:
-    """Hold the folders with others, for as long as the values live. What a killed restore has left is undone
+) -> FolderUse:
+    """Hold the folders with others, for as long as the value lives. What a killed restore has left is undone
     before that. `home`: the data root. Raises TreeBusy.
     """
-    end = clock() + patience_s
+    end, undone = clock() + patience_s, False
     while True:
         holds = hold_all(folders)
         try:
@@ -69,10 +81,11 @@ def use_together(
         except (SwapUnclear, OSError) as error:
             raise TreeBusy(str(error)) from error
         if holds is not None and not journals:
-            return holds
+            return FolderUse(holds, undone)
         for hold in holds or ():
             hold.give_back()
-        if not any(_undo_alone(journal, folders) for journal in journals) and clock() >= end:
+        undone = any(_undo_alone(journal, folders) for journal in journals) or undone
+        if clock() >= end:
             where = ", ".join(map(str, folders))
             raise TreeBusy(f"a restore is at work in {where}; start again when it has ended")
         time.sleep(_POLL_S)
@@ -197,3 +210,35 @@ def newer_than_program(written: str, *, version: str = VERSION) -> str:
     if theirs[0] > ours[0]:
         return NEWER_MAJOR
     return NEWER_MINOR if theirs[:2] > ours[:2] else ""
+
+
+def way_back(facts: LaunchFacts) -> str:
+    """What to type to go back to the newest backup that this version can read."""
+    words = [program()]
+    if not is_same_path(facts.public_directory, shipped_public()):
+        words.append(quote_words("--PublicDirectory", str(facts.public_directory)))
+    if not is_same_path(facts.config_directory, facts.public_directory / "Configs"):
+        words.append(quote_words("--ConfigDirectory", str(facts.config_directory)))
+    file = newest_backup(read_data_version(facts.data_root))
+    return " ".join([*words, "--restore", quote_words(file) if file else "FILE.zip", "--replace"])
+
+
+def enter_data(facts: LaunchFacts) -> None:
+    """This version is about to write to the data. Raises TreeBusy where a newer major version has."""
+    written = read_data_version(facts.data_root).version
+    newer = newer_than_program(written)
+    if newer == NEWER_MAJOR:
+        raise TreeBusy(
+            f"version {written} has written to {facts.data_root}, and this one, {VERSION}, cannot read that. "
+            f"Install {written} again, or go back to a backup: {way_back(facts)}"
+        )
+    if newer:
+        logger.warning(
+            "version %s has written to %s; this one is %s and may not know all of it. "
+            "To go back to a backup: %s",
+            written,
+            facts.data_root,
+            VERSION,
+            way_back(facts),
+        )
+    note_version(facts.data_root)
