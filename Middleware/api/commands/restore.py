@@ -194,9 +194,8 @@ def _exchange(archive: Archive, plan: Plan, in_the_way: list[Path]) -> int:
             "not have when it was written; restore it into an empty folder to correct them"
         )
         return 1
-    print(
-        f"restored {count_of(len(plan.places), 'file')}" + (f"; what was there is in {kept}" if kept else "")
-    )
+    before = f"; what was there is in {kept}" if kept else ""
+    print(f"restored {count_of(len(plan.places), 'file')}{before}")
     _tell_masked(plan.manifest)
     return 1 if errors else 0
 

@@ -220,9 +220,7 @@ def undo_unfinished(journal: Path, own: Iterable[Path]) -> bool:
     if is_open:
         lost = [str(base) for number, base in enumerate(swap.bases) if not swap.stage(number).is_dir()]
         if lost:
-            raise SwapUnclear(
-                f"{journal} cannot be undone: {', '.join(lost)} lacks its part of the old files"
-            )
+            raise SwapUnclear(f"{journal} names old files that are not there, in {', '.join(lost)}")
         swap.undo()
     swap.clean()
     return is_open

@@ -104,9 +104,8 @@ def hold_all(folders: Iterable[Path], *, alone: bool = False) -> list[FolderHold
         except OSError as error:
             if alone:
                 raise TreeBusy(f"{folder} cannot be locked: {error.strerror or error}") from error
-            logger.warning(
-                "%s cannot be locked (%s); do not restore a backup while a server runs", folder, error
-            )
+            why = error.strerror or error
+            logger.warning("%s cannot be locked (%s): restore no backup while a server runs", folder, why)
             continue
         if hold is None:
             for each in holds:
@@ -126,7 +125,7 @@ def _undo_alone(journal: Path, folders: Sequence[Path]) -> bool:
         try:
             if journal.exists() and undo_unfinished(journal, folders):
                 logger.warning(
-                    "a restore in %s was interrupted; it was undone, and all is as it was before",
+                    "a restore in %s was interrupted and has been undone; all is as it was before",
                     journal.parent,
                 )
         finally:
