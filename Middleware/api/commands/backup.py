@@ -21,8 +21,6 @@ from Middleware.api.command_registry import (
     nonempty_text,
     positive_number,
 )
-from Middleware.api.console.config_files import like_old, text_of
-from Middleware.api.console.config_masks import secret_places, shown_text
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
@@ -31,6 +29,8 @@ from Middleware.config.validation import ERROR, Finding
 from Middleware.services.backup.archive import BackupRefused, LeftOut, Manifest
 from Middleware.services.backup.taking import OWN_NAME, Root, take_backup
 from Middleware.services.backup.tree_use import note_backup, read_data_version
+from Middleware.utilities.config_masks import secret_places, shown_text
+from Middleware.utilities.config_text import like_old, text_of
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_tree, checked_tree
 from Middleware.workflows.checks.outside_paths import named_paths

@@ -17,15 +17,18 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Middleware.utilities.file_utils import atomic_write, sync_folder
+from Middleware.utilities.file_utils import sync_folder
 
 logger = logging.getLogger(__name__)
 
 JOURNAL = ".restoring-journal.json"
+_NEXT = ".restoring-journal.next"
+"""The journal while it is written. Whoever finds it while nobody has the folders alone may remove it."""
 STAGE = ".restoring-"
 _POINTER = "journal"
 BEGUN, SWAPPING, DONE = "begun", "swapping", "done"
@@ -150,7 +153,13 @@ class Swap:
             "bases": [str(base) for base in self.bases],
             "steps": [[step.base, step.relative, step.had_old, step.has_new] for step in self.steps],
         }
-        atomic_write(self.journal, json.dumps(document, indent=1).encode("ascii"), new_mode=0o600)
+        unfinished_journal = self.home / _NEXT
+        with open(unfinished_journal, "wb") as file:
+            file.write(json.dumps(document, indent=1).encode("ascii"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished_journal, self.journal)
+        sync_folder(self.home)
         self.state = state
 
 
@@ -164,10 +173,13 @@ def _sync_tree(folder: Path) -> None:
 
 
 def unfinished(home: Path, folders: Iterable[Path]) -> list[Path]:
-    """The journals of unfinished exchanges of which something lies in these folders.
+    """The journals of unfinished exchanges of which something lies in these folders. Only for whoever holds
+    them, so that no restore is at work.
 
     Raises SwapUnclear for parts whose journal is not there.
     """
+    with suppress(OSError):
+        (home / _NEXT).unlink(missing_ok=True)
     found = [home / JOURNAL] if (home / JOURNAL).exists() else []
     for folder in folders:
         for stage in sorted(folder.glob(f"{STAGE}*")):

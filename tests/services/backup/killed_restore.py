@@ -91,15 +91,20 @@ def in_child(work, step: int | None) -> bool:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every file and folder below, but for the note of versions, and for what whoever opens a discussion or a
-    database next removes: a lock of a process that is gone, empty parts of a database.
+    """Every file and folder below, but for the note of versions (and what is left of writing it), and for what
+    whoever opens a discussion or a database next removes: a lock of a process that is gone, empty parts of a
+    database.
     """
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_dir():
             found[f"{name}/"] = ""
-        elif path.name not in ("version.json", ".lock") and not path.name.endswith(("-shm", "-wal")):
+        elif (
+            "version.json" not in path.name
+            and path.name != ".lock"
+            and not path.name.endswith(("-shm", "-wal"))
+        ):
             found[name] = path.read_bytes().hex()
     return found
 
