@@ -16,9 +16,10 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import load_user, user_names
 from Middleware.services.backup.archive import LeftOut
 from Middleware.services.backup.taking import Root
+from Middleware.services.history import FILE_NAME
 from Middleware.utilities.install_layout import is_shipped
 
-CONFIG, PUBLIC, DATA, DISCUSSIONS = "config", "public", "data", "discussions"
+CONFIG, PUBLIC, DATA, DISCUSSIONS, HISTORY = "config", "public", "data", "discussions", "history"
 """Names of roots in a backup. Folders that user files name are `discussions-2` and so on."""
 
 OF_PUBLIC = frozenset({"workflow_python_scripts", "ConfigBackups"})
@@ -42,6 +43,8 @@ def roots_of(facts: LaunchFacts, snapshot: ConfigSnapshot, *, is_public_named: b
     if facts.data_directory is not None:
         found.append(Root(DATA, _real(facts.data_directory)))
     found += _discussion_roots(facts, snapshot, lacking)
+    if facts.history_directory is not None:
+        found.append(Root(HISTORY, _real(facts.history_directory), only=frozenset({FILE_NAME})))
     taken: dict[Path, Root] = {}
     for root in found:
         if not is_shipped(root.path):
@@ -89,14 +92,18 @@ def log_folders(facts: LaunchFacts) -> list[Path]:
     return [Path(str(folder).partition("<user>")[0])]
 
 
-def place_of(facts: LaunchFacts, name: str, written: str) -> Path:
-    """Where a root of a backup goes. `written`: as a user file of the backup names it, if one does."""
+def place_of(facts: LaunchFacts, name: str, written: str) -> Path | None:
+    """Where a root of a backup goes; None: the command line names no folder for it. `written`: as a user file
+    of the backup names it, if one does.
+    """
     if name == CONFIG:
         return facts.config_directory
     if name == PUBLIC:
         return facts.public_directory
     if name == DATA:
         return facts.data_root
+    if name == HISTORY:
+        return facts.history_directory
     if facts.discussion_directory is not None:
         return facts.discussion_directory
     return Path(written).expanduser() if written else facts.data_root / "DiscussionIds"

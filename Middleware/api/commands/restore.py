@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from Middleware.api.backup_roots import CONFIG, DATA, DISCUSSIONS, PUBLIC, log_folders, place_of
+from Middleware.api.backup_roots import CONFIG, DATA, DISCUSSIONS, HISTORY, PUBLIC, log_folders, place_of
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.api.commands.backup import (
     BEFORE,
@@ -113,11 +113,13 @@ def _plan(manifest: Manifest) -> Plan:
     facts = launch_facts()
     targets = {}
     for name, root in manifest.roots.items():
-        place = place_of(facts, name, root["written"]).absolute()
-        if is_shipped(place):
+        place = place_of(facts, name, root["written"])
+        if place is None:
+            print(f"{name}: not restored, because the command line names no folder for it (--{name} DIR)")
+        elif is_shipped(place):
             print(f"{name}: not restored, because {place} came with the program; name another folder")
         else:
-            targets[name] = place
+            targets[name] = place.absolute()
     return plan_restore(manifest, targets, facts.data_root.absolute(), kept=log_folders(facts))
 
 
@@ -225,7 +227,7 @@ def _root_there(name: str, plan: Plan) -> Root:
         name,
         plan.targets[name],
         plan.manifest.roots[name]["written"],
-        only=same if name in (PUBLIC, DATA) else None,
+        only=same if name in (PUBLIC, DATA, HISTORY) else None,
         install=install,
     )
 

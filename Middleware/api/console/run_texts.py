@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from Middleware.api.console.recorder import Cut, cut_middle
+from Middleware.common.costs import Cost, add_costs
 from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
@@ -93,6 +94,13 @@ def all_nodes_usage(run: RunTrace) -> JsonObject:
     calls = [call for node in list(run.nodes) for call in list(node.calls) if _counts(call)]
     sums = {key: sum(count_of(call.usage, key) or 0 for call in calls) for key in keys}
     return {**sums, "calls": len(calls)}
+
+
+def costs_of(run: RunTrace) -> tuple[Cost, ...]:
+    """What all calls have cost, those behind the answer and embeddings too; while it runs what those have
+    that ended."""
+    calls = (call for node in list(run.nodes) for call in list(node.calls))
+    return run.costs or add_costs(call.cost for call in calls if call.cost is not None)
 
 
 def _counts(call: CallTrace) -> bool:

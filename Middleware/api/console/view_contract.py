@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -289,7 +290,8 @@ class Hub:
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
     begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
-    `needs_key`: every client must bring a key. `probes`: of endpoints, those that run and the last of each.
+    `needs_key`: every client must bring a key. `history`: the folder of the history of runs, None: there is
+    none. `probes`: of endpoints, those that run and the last of each.
     """
 
     recorder: Any
@@ -304,6 +306,7 @@ class Hub:
     stopping: Callable[[], bool]
     secrets: tuple[str, ...] = field(default=(), repr=False)
     needs_key: bool = False
+    history: Path | None = None
     probes: Probes = field(default_factory=Probes)
 
 

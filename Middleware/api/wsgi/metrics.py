@@ -20,6 +20,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from Middleware.api.wsgi.doors import on_one_line
 from Middleware.common.constants import VERSION
+from Middleware.common.costs import MILLION
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import shown_url
 from Middleware.services.answers import FINISH_REASONS, cache_numbers
@@ -179,6 +180,13 @@ class _OfBackends:
             "endpoint",
             "held",
         )
+        self.cost = make.counter(
+            "headrace_cost_total",
+            "What calls to endpoints with a price have cost, in units of the currency.",
+            "user",
+            "endpoint",
+            "currency",
+        )
         self.prompt_seconds = make.histogram(
             "headrace_prompt_seconds", "Time that backends took to read a prompt.", _READING, "endpoint"
         )
@@ -212,7 +220,7 @@ class Metrics:
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
-        self._addresses = _Bounded()
+        self._addresses, self._payers = _Bounded(), _Bounded()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
@@ -283,14 +291,14 @@ class Metrics:
         """A node's calls are counted when it ends: they all have ended then."""
         for call in node.calls if node is not None else ():
             if call.kind in _TO_BACKENDS:
-                self._call(call)
+                self._call(run, call)
 
     def _call_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A prompt that is read ahead is so before the node begins or when it has ended."""
         if node is not None and node.calls and (call := node.calls[-1]).kind == "prefill":
-            self._call(call)
+            self._call(run, call)
 
-    def _call(self, call: CallTrace) -> None:
+    def _call(self, run: RunTrace, call: CallTrace) -> None:
         numbers, [endpoint], outcome = self._backends, self._endpoints(call.endpoint), outcome_of(call)
         self._series(numbers.calls, endpoint, call.kind, outcome).inc()
         if call.address:
@@ -307,6 +315,9 @@ class Metrics:
             if count:
                 self._series(numbers.tokens, endpoint, kind).inc(count)
         self._count_prompt(call, endpoint)
+        if call.cost is not None:
+            payer = self._payers(run.user, call.endpoint, call.cost.currency)
+            self._series(numbers.cost, *payer).inc(call.cost.millionths / MILLION)
 
     def _count_prompt(self, call: CallTrace, endpoint: str) -> None:
         """What the backend held of it and what it read, and for how long. What it did not say is not 0."""

@@ -118,7 +118,7 @@ class _Taking:
         if root.holds_discussions:
             self._take_discussions(root)
         else:
-            if root.only is not None:
+            if root.only is not None and root.name == "public":
                 self._writer.leave_out(root.path / "...", "--PublicDirectory does not name this folder")
             self._take_folder(root.path, root.name, root.only)
 

@@ -55,6 +55,7 @@ def folders_of(facts: LaunchFacts) -> list[Path]:
     """The folders of an installation that are there, as far as the command line names them."""
     named = [facts.data_root, facts.public_directory, facts.config_directory]
     named.append(facts.discussion_directory or facts.data_root / "DiscussionIds")
+    named += [facts.history_directory] if facts.history_directory is not None else []
     return existing(named)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import zipfile
+from contextlib import closing
 
 import pytest
 
 from Middleware.api.launch_arguments import parse
 from Middleware.common.constants import VERSION
 from Middleware.services.backup.tree_use import folders_of, use_together
+from Middleware.services.history import history_file, open_history
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has other links and modes")
 
@@ -195,9 +198,6 @@ class TestReplace:
 
     def test_parts_of_an_old_database_go(self, installation, tmp_path):
         """SQLite would take them for a part of the new one."""
-        import sqlite3
-        from contextlib import closing
-
         with closing(sqlite3.connect(installation.public / "own.db")) as database:
             database.execute("CREATE TABLE t (x)")
         installation.run("--backup", tmp_path / "a.zip")
@@ -284,3 +284,29 @@ class TestRefused:
     def test_too_little_room(self, elsewhere, backup, monkeypatch):
         monkeypatch.setattr("shutil.disk_usage", lambda place: type("Usage", (), {"free": 10}))
         assert "bytes are needed, 10 are free" in self.refusal(elsewhere, backup)
+
+
+class TestHistory:
+    """The history of runs: wherever `--history` says."""
+
+    def test_it_is_taken_and_put_back(self, installation, elsewhere, tmp_path):
+        with closing(open_history(tmp_path / "numbers")) as history:
+            history.execute("PRAGMA user_version")
+        (tmp_path / "numbers" / "other.txt").write_text("x")
+        installation.run("--history", tmp_path / "numbers", "--backup", tmp_path / "a.zip")
+        with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+            assert [name for name in archive.namelist() if name.startswith("history")] == [
+                "history/history.db"
+            ]
+        words = ["--history", tmp_path / "mine", "--restore", tmp_path / "a.zip"]
+        assert elsewhere.run(*words)[0] == 0
+        assert history_file(tmp_path / "mine").exists()
+
+    def test_without_a_folder_it_is_left(self, installation, elsewhere, tmp_path):
+        open_history(tmp_path / "numbers").close()
+        installation.run("--history", tmp_path / "numbers", "--backup", tmp_path / "a.zip")
+        status, said = elsewhere.run("--restore", tmp_path / "a.zip")
+        assert (status, "history: not restored, because the command line names no folder" in said) == (
+            0,
+            True,
+        )

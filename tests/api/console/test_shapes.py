@@ -35,7 +35,18 @@ SUMMARY = [
     "held",
     "stood_out",
 ]
-RUN = ["model", "api_type", "cancelled_by", "usage", "all_nodes", "asked", "texts", "stood_out", "nodes"]
+RUN = [
+    "model",
+    "api_type",
+    "cancelled_by",
+    "usage",
+    "all_nodes",
+    "cost",
+    "asked",
+    "texts",
+    "stood_out",
+    "nodes",
+]
 NODE = [
     "i",
     "parent",
@@ -79,6 +90,7 @@ CALL = [
     "outcome",
     "finish_reason",
     "usage",
+    "cost",
     "prompt",
     "load_s",
     "prompt_s",

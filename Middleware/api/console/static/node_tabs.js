@@ -6,7 +6,7 @@ import { Came } from "./came.js";
 import { Facts, Mark, Tabs } from "./parts.js";
 import { Sent } from "./sent.js";
 import { Box, TextBox } from "./texts.js";
-import { counted, listed, number, seconds, stateWords } from "./words.js";
+import { costWords, counted, listed, number, seconds, stateWords } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Call} Call */
 
@@ -67,7 +67,7 @@ function callFacts(call) {
     ["kind", call.kind], ["endpoint", call.endpoint], ["address", call.url && html`<code>${call.url}</code>`], ["backend", call.backend], ["model", call.model],
     ["sent", told(sent, seconds)], ["first word", first !== null && sent !== null && `${seconds(first)}, ${seconds(first - sent)} after it was sent`],
     ["ended", told(call.ended_s, seconds)], ["tries", number(call.tries)], ["status", call.status], ["outcome", call.outcome], ["finish reason", call.finish_reason],
-    ["usage", listed(...usage)], ["backup of", call.backup_of], ["error", call.error],
+    ["usage", listed(...usage)], ["cost", call.cost && costWords(call.cost)], ["backup of", call.backup_of], ["error", call.error],
   ];
 }
 

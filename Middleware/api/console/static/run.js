@@ -13,7 +13,7 @@ import { grown, isActive, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
-import { counted, listed, moment, number, seconds, stateWords, unbroken } from "./words.js";
+import { costWords, counted, listed, moment, number, seconds, stateWords, unbroken } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run */
 
@@ -126,6 +126,7 @@ function Summary({ run }) {
     ["first token", run.first_s !== null && seconds(run.first_s)],
     ["tokens", tokens && listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
     ["all nodes", calls > 0 && listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call"))],
+    ["cost", run.cost && costWords(run.cost)],
     ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
     ["status", (run.status ?? 0) >= 400 && run.status],
   ];

@@ -28,6 +28,16 @@ export function number(value) {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, THIN);
 }
 
+/** `about 0.0123 USD`; currencies are never added. @param {import("./types.js").Costs} costs */
+export const costWords = ({ amounts, about }) =>
+  `${about ? "about " : ""}${Object.entries(amounts).map(([currency, amount]) => `${money(amount)}${THIN}${currency}`).join(" and ")}`;
+
+/** With at least two decimals, small amounts with two digits that say something. @param {number} amount */
+export function money(amount) {
+  const places = amount > 0 && amount < 0.1 ? Math.min(6, 1 - Math.floor(Math.log10(amount))) : 2;
+  return amount.toFixed(places);
+}
+
 /** `900 B`, `1.2 KB`, `12 MB`. @param {number} bytes */
 export function size(bytes) {
   const units = ["B", "KB", "MB", "GB"];
