@@ -25,13 +25,15 @@ from typing import Any
 
 from Middleware.config.paths import is_discussion_id
 from Middleware.services.discussion_store import (
+    BACKED_UP,
     MEMORY_ENDS,
+    MEMORY_PINS,
     VECTOR_DATABASE,
     DiscussionStore,
     an_object,
     entries_of,
 )
-from Middleware.services.file_memories import ends_of
+from Middleware.services.file_memories import ends_of, pins_of
 from Middleware.utilities.file_locks import locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 from Middleware.utilities.hashing_utils import sha256_hex
@@ -45,8 +47,10 @@ LISTS = (
     "context_compactor_reach.json",
 )
 OBJECTS = ("condensation_tracker.json", "timestamps.json", "vision_responses.json")
-NAMES = (*LISTS, MEMORY_ENDS, *OBJECTS, *TEXT_FILES, VECTOR_DATABASE)
+NAMES = (*LISTS, MEMORY_ENDS, MEMORY_PINS, *OBJECTS, *TEXT_FILES, VECTOR_DATABASE)
 """The files of a discussion, backups apart."""
+CORRECTED = (*NAMES, *(f"{name}.bak" for name in BACKED_UP))
+"""What a correction may change, backups among it."""
 
 MAKING, IMPORTING = ".making-", ".importing-"
 """Begin the names of folders in which a discussion is being made, until it is whole. No client's discussion
@@ -372,6 +376,8 @@ def _parse_file(name: str, data: bytes) -> Any:
         return entries_of(json.loads(data))
     if name == MEMORY_ENDS:
         return ends_of(json.loads(data))
+    if name == MEMORY_PINS:
+        return pins_of(json.loads(data))
     if name in OBJECTS:
         return an_object(json.loads(data))
     if name in TEXT_FILES:

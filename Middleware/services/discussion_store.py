@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from Middleware.common.errors import Forbidden
 from Middleware.config.paths import is_discussion_id
+from Middleware.services.kept_states import KeptStates
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import hold_lock, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 MEMORY_ENDS = "memory_ends.json"
 """What each file memory covers; `file_memories.py` knows its form."""
+
+MEMORY_PINS = "memory_pins.json"
+"""Which file memories are pinned; `file_memories.py` knows its form."""
 
 BACKED_UP = ("memories.json", MEMORY_ENDS, "chat_summary.json", "state_document.md")
 """Files of which one previous version is kept as `<name>.bak`."""
@@ -92,7 +96,7 @@ class DiscussionStore:
         relative = Path(key_hash, name) if key_hash else Path(name)
         self._target = root / relative
         self._legacy = self._install / "Public" / "DiscussionIds" / relative if self._install else None
-        self._reported = False
+        self._reported = self._correcting = False
 
     def __repr__(self) -> str:
         return f"DiscussionStore({str(self._target)!r}, encrypted={self._key is not None})"
@@ -143,9 +147,48 @@ class DiscussionStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the discussion's lock; makes the folder. The thread that holds it may take it again."""
+        """Hold the discussion's lock; makes the folder. The thread that holds it may take it again.
+
+        A correction that was killed halfway is undone first.
+        """
         with hold_lock(self.make_folder() / ".lock"):
+            self._undo_unfinished()
             yield
+
+    def settle(self) -> None:
+        """Wait for a correction that is at work; one that was killed is undone."""
+        if not self._correcting and self.kept_states.has_unfinished:
+            with self.lock():
+                pass
+
+    def _undo_unfinished(self) -> None:
+        if not self._correcting and self.kept_states.undo_unfinished():
+            logger.warning("a correction of the discussion was broken off, so it is undone")
+
+    @property
+    def kept_states(self) -> KeptStates:
+        """What the files were before they were corrected."""
+        return KeptStates(self.folder, self.path)
+
+    @contextmanager
+    def correct(self, names: Sequence[str]) -> Iterator[None]:
+        """Hold the lock for a change of several files, all or nothing: what the files with these `names` are
+        is kept first, and put back when the block raises or the process is killed.
+        """
+        with self.lock():
+            states = self.kept_states
+            state = states.keep(names)
+            states.begin(state)
+            self._correcting = True
+            try:
+                yield
+            except BaseException:
+                states.put_back(state)
+                states.drop(state)
+                raise
+            finally:
+                self._correcting = False
+            states.end()
 
     @contextmanager
     def lease(
@@ -275,6 +318,13 @@ class DiscussionStore:
                 return self._decode(place.read_bytes())
         return None
 
+    def settle_backup(self, name: str) -> None:
+        """Make the backup of a file, if there is one, the same as the file: what is gone stays gone."""
+        with self.lock():
+            path = self.path(name)
+            if _is_there(_backup_of(path)) and (data := _bytes(path)) is not None:
+                self._put(_backup_of(path), data)
+
     def put_plain(self, name: str, data: bytes) -> None:
         """Write a whole file, encrypted if need be."""
         with self.lock():
@@ -401,6 +451,11 @@ class Entry:
 
     text: str
     hash: str
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether it stands only for the messages that it covers, so that no memory is made of them."""
+        return not self.text
 
 
 Entries = tuple[Entry, ...]

@@ -7,7 +7,7 @@ was made after. Source: spec memory.md 7.3, 7.4, 18.1, 18.2 (18, 26).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -22,7 +22,7 @@ from Middleware.services.discussion_store import (
     Entry,
     an_object,
 )
-from Middleware.services.file_memories import End, FileMemories, end_at
+from Middleware.services.file_memories import End, FileMemories, end_at, remembered
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
@@ -53,6 +53,12 @@ def read_tracker(covered: str) -> dict[str, str]:
     return {_KEY: covered}
 
 
+def read_tracker_hash(store: DiscussionStore) -> str | None:
+    """Hash of the last memory that needs no condensing; None: there is none."""
+    covered: str | None = store.read_json(TRACKER, {}, an_object).get(_KEY)
+    return covered
+
+
 def save_tracker(store: DiscussionStore, covered: str) -> None:
     """Remember that memories up to this one need no condensing any more."""
     store.update_json(TRACKER, lambda _: read_tracker(covered), {}, an_object)
@@ -75,25 +81,42 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
     memories = FileMemories(store)
     entries = memories.load()
     position = _position(context, store, memories)
-    if not entries or len(entries) - position < size + buffer:
+    places = batch_places(entries, position, memories.pinned(), size)
+    if places is None or len(remembered(entries[places.stop :])) < buffer:
         return
-    batch = entries[position : position + size]
-    text = _condense_batch(context, settings, batch, entries[max(0, position - _BEFORE) : position])
+    batch = entries[places.start : places.stop]
+    before = remembered(entries[: places.start])[-_BEFORE:]
+    text = _condense_batch(context, settings, remembered(batch), before)
     if not text.strip():
         logger.error(
             "%s: the condensed memories came back empty, so the memories are not changed", settings.name
         )
         return
-    if memories.condense(position, batch, text):
+    if memories.condense(places.start, batch, text):
         save_tracker(store, batch[-1].hash)
-        logger.info("%d memories were condensed to one", len(batch))
+        logger.info("%d memories were condensed to one", size)
     else:
         logger.warning("the memories have changed in the meantime, so the condensed ones are dropped")
 
 
+def batch_places(entries: Entries, position: int, pinned: Collection[int], size: int) -> range | None:
+    """The first entries from `position` on of which `size` are memories and none is pinned; None: there are
+    not so many in a row. What was forgotten is taken along and not counted.
+    """
+    start, found = position, 0
+    for place in range(position, len(entries)):
+        if place in pinned:
+            start, found = place + 1, 0
+        elif not entries[place].is_forgotten:
+            found += 1
+            if found == size:
+                return range(start, place + 1)
+    return None
+
+
 def _position(context: ExecutionContext, store: DiscussionStore, memories: FileMemories) -> int:
     """Index of the first memory that was not condensed yet."""
-    covered = store.read_json(TRACKER, {}, an_object).get(_KEY)
+    covered = read_tracker_hash(store)
     if covered is None:
         return 0
     found = memories.condensed_until(covered)
@@ -187,7 +210,7 @@ def write_file_memories(
         if not is_ours:
             return
         plan = plan_chunks(store, settings, messages, rebuilding=rebuilding)
-        if plan is not None and _write(context, store, settings, plan, told):
+        if plan is not None and write_plan(context, store, settings, plan, told):
             condense(context, store, settings)
 
 
@@ -221,7 +244,7 @@ def _ends(messages: Messages, start: int, chunks: Sequence[Messages]) -> list[En
     return [end_at(hashes, first, stop) for first, stop in pairwise(stops)]
 
 
-def _write(
+def write_plan(
     context: ExecutionContext,
     store: DiscussionStore,
     settings: SettingsFile,
@@ -233,7 +256,9 @@ def _write(
     for number, (chunk, end) in enumerate(zip(plan.chunks, plan.ends, strict=True), 1):
         if context.is_cancelled():
             raise RequestCancelled
-        text = memory_of(context, settings, chunk_text(chunk), memories.load(), summary_text(store))
+        text = memory_of(
+            context, settings, chunk_text(chunk), remembered(memories.load()), summary_text(store)
+        )
         if not text.strip():
             context.warn(
                 f"memory {number} of {len(plan.chunks)} came back empty and is requested again next time"

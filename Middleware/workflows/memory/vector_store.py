@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.hashing_utils import sha256_hex
-from Middleware.workflows.memory import vector_tables
+from Middleware.workflows.memory import vector_rows, vector_tables
 from Middleware.workflows.memory.extraction import fold_case
 from Middleware.workflows.memory.vector_tables import DEFINITIONS, OUR_TABLES, StateReach
 
@@ -109,6 +109,7 @@ class VectorDatabase:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction on a database that has all tables; made if need be, of mode 0600."""
         self._store.make_folder()
+        self._store.settle()
         path = self.path
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -200,9 +201,15 @@ class VectorDatabase:
     def _insert(self, connection: sqlite3.Connection, memory: Mapping[str, Any], index_topics: bool) -> int:
         text = memory["summary"]
         cursor = connection.execute(
-            "INSERT INTO memories (discussion_id, memory_text, date_added, metadata_json) VALUES (?, "
-            "?, ?, ?)",
-            (self._store.discussion_id, text, now_text(), json.dumps(memory)),
+            "INSERT INTO memories (id, discussion_id, memory_text, date_added, metadata_json) VALUES (?, "
+            "?, ?, ?, ?)",
+            (
+                vector_tables.next_memory(connection),
+                self._store.discussion_id,
+                text,
+                now_text(),
+                json.dumps(memory),
+            ),
         )
         phrases = index_text(memory.get("key_phrases"))
         if index_topics and (topics := index_text(memory.get("topics"))):
@@ -235,6 +242,15 @@ class VectorDatabase:
         """Remember how far the state document knows the memories."""
         with self.writing() as connection:
             vector_tables.write(connection, reach)
+
+    def pass_over(self, chunks: Sequence[ChunkRecord]) -> None:
+        """Have no memories made of these chunks, which are in no log."""
+        if not chunks:
+            return
+        with self.writing() as connection:
+            for chunk in chunks:
+                if not Log(connection, self._store.discussion_id).messages_of(chunk.hash):
+                    _remember_chunk(connection, chunk)
 
     def try_failures_again(self) -> None:
         """Let chunks that gave no memory be tried as often as new ones."""
@@ -349,6 +365,13 @@ class Log:
             for covered, attempts, error in rows
         ]
 
+    def forgotten_chunks(self) -> list[ChunkRecord]:
+        """The chunks of which a memory was forgotten, by names that no other chunk has."""
+        names = self._column("memory_forgotten", "SELECT DISTINCT chunk_name FROM memory_forgotten")
+        logged = {sha256_hex("\n".join(each)): each for chunk in self.chunks() if (each := _known(chunk))}
+        found = ((name, logged.get(name) or self.messages_of(name)) for name in names)
+        return [ChunkRecord(name, messages) for name, messages in found if messages]
+
     def messages_of(self, covered: str) -> tuple[str, ...]:
         """Hashes of the messages of a chunk, in order; none if it was stored by another program."""
         hashes = self._column(
@@ -401,6 +424,12 @@ def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
         "INSERT INTO memory_chunks (chunk_hash, message_hash, ord) VALUES (?, ?, ?)",
         [(chunk.hash, each, place) for place, each in enumerate(chunk.messages, first)],
     )
+
+
+def _known(chunk: Sequence[str | None]) -> tuple[str, ...]:
+    """The messages of a chunk; none if they are not all known."""
+    known = tuple(each for each in chunk if each is not None)
+    return known if len(known) == len(chunk) else ()
 
 
 def _parts_of(messages: Sequence[str], name: str, count: int) -> deque[tuple[str | None, ...]]:
@@ -511,30 +540,42 @@ def is_sound(database: VectorDatabase) -> bool:
 
 
 def take_over(place: VectorDatabase, new: VectorDatabase) -> None:
-    """Replace what is in `place` by what is in `new`.
+    """Replace what is in `place` by what is in `new`. Memories that were copied from another discussion stay,
+    and so does what is left of a chunk of which a memory was forgotten. A pin stays where its text does.
 
     What was there is kept as `<name>.bak`, a damaged file as `<name>.corrupt-<time>`. Raises `sqlite3.Error`,
     OSError, NotADatabaseOfMemories.
     """
-    if not is_sound(place):
-        _put_aside(place.path)
+    put_damaged_aside(place)
     if place.exists:
         _back_up(place.path)
     with closing(connect_read_only(new.path)) as source, place.writing() as target:
         waiting = _waiting_for_document(target)
-        newest = target.execute("SELECT max(rowid) FROM memory_embeddings").fetchone()[0] or 0
-        for table, columns in _COPIED.items():
-            # no vector gets a row number that was in use: who keeps vectors sees by it what is new
-            shift = f" + {newest}" if table == "memory_embeddings" else ""
-            first, rest = columns.split(", ", 1)
-            marks = ", ".join("?" * len(columns.split(", ")))
-            target.execute(f"DELETE FROM {table}")
-            target.executemany(
-                f"INSERT INTO {table} ({columns}) VALUES ({marks})",
-                source.execute(f"SELECT {first}{shift}, {rest} FROM {table} ORDER BY rowid"),
-            )
+        kept, pinned = vector_rows.lasting_rows(target), vector_rows.pinned_texts(target)
+        _replace_tables(source, target, len(kept))
+        vector_rows.insert_rows(target, kept, 1)
+        vector_rows.pin_texts(target, pinned)
         if waiting is not None:
             vector_tables.write(target, StateReach(max(0, vector_tables.newest_memory(target) - waiting)))
+
+
+def _replace_tables(source: sqlite3.Connection, target: sqlite3.Connection, room: int) -> None:
+    """`room`: so many ids before those of the new memories stay free."""
+    newest = target.execute("SELECT max(rowid) FROM memory_embeddings").fetchone()[0] or 0
+    target.execute("DELETE FROM memory_pins")
+    for table, columns in _COPIED.items():
+        values = columns.split(", ")
+        if table in vector_rows.ID_COLUMNS:
+            values[values.index(vector_rows.ID_COLUMNS[table])] += f" + {room}"
+        if table == "memory_embeddings":
+            # no vector gets a row number that was in use: who keeps vectors sees by it what is new
+            values[0] += f" + {newest}"
+        marks = ", ".join("?" * len(values))
+        target.execute(f"DELETE FROM {table}")
+        target.executemany(
+            f"INSERT INTO {table} ({columns}) VALUES ({marks})",
+            source.execute(f"SELECT {', '.join(values)} FROM {table} ORDER BY rowid"),
+        )
 
 
 def _waiting_for_document(connection: sqlite3.Connection) -> int | None:
@@ -543,6 +584,12 @@ def _waiting_for_document(connection: sqlite3.Connection) -> int | None:
     """
     reach = vector_tables.read_reach(connection)
     return None if reach is None else len(vector_tables.waiting(connection, reach))
+
+
+def put_damaged_aside(place: VectorDatabase) -> None:
+    """Rename a damaged file. Raises NotADatabaseOfMemories, OSError, `sqlite3.OperationalError`."""
+    if not is_sound(place):
+        _put_aside(place.path)
 
 
 def _put_aside(path: Path) -> None:

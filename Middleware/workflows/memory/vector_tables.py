@@ -1,6 +1,6 @@
 """The tables of a discussion's vector database as they are on disk: only made where they lack.
 
-Source: spec memory.md 8.1, 18.2 (9, 10, 21, 23).
+Source: spec memory.md 8.1, 18.2 (9, 10, 21, 23), operate.md 6.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS memory_failures (chunk_hash TEXT PRIMARY KEY, attempt
 CREATE TABLE IF NOT EXISTS memory_sources (memory_id INTEGER PRIMARY KEY, chunk_name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS state_document_reach (memory_id INTEGER NOT NULL, refusals INTEGER NOT NULL
     DEFAULT 0, written_id INTEGER, written_hash TEXT);
+CREATE TABLE IF NOT EXISTS memory_pins (memory_id INTEGER PRIMARY KEY, ord INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS memory_forgotten (memory_id INTEGER NOT NULL, chunk_name TEXT NOT NULL,
+    PRIMARY KEY (memory_id, chunk_name));
 CREATE INDEX IF NOT EXISTS ours_sources_chunk ON memory_sources (chunk_name);
 CREATE INDEX IF NOT EXISTS ours_log_newest ON vector_memory_hash_log (discussion_id, timestamp DESC);
 CREATE INDEX IF NOT EXISTS ours_memories_date ON memories (date_added);
@@ -37,6 +40,8 @@ OUR_TABLES = {
     "memory_failures",
     "memory_sources",
     "state_document_reach",
+    "memory_pins",
+    "memory_forgotten",
 }
 
 
@@ -94,6 +99,12 @@ def waiting(connection: sqlite3.Connection, reach: StateReach) -> list[tuple[int
     return connection.execute(
         "SELECT id, memory_text FROM memories WHERE id > ? ORDER BY id", (reach.memory_id,)
     ).fetchall()
+
+
+def next_memory(connection: sqlite3.Connection) -> int:
+    """The id that the next memory gets: none that a forgotten one had."""
+    forgotten = connection.execute("SELECT coalesce(max(memory_id), 0) FROM memory_forgotten").fetchone()[0]
+    return max(newest_memory(connection), int(forgotten)) + 1
 
 
 def newest_memory(connection: sqlite3.Connection) -> int:

@@ -64,8 +64,8 @@ def house(tmp_path, monkeypatch):
 def memory_of(house, capsys):
     """Run an action; its exit status and what it printed."""
 
-    def run(*words, preview=False):
-        status = memory.Memory().run(Namespace(memory=list(words), preview=preview))
+    def run(*words, preview=False, **options):
+        status = memory.Memory().run(Namespace(memory=list(words), preview=preview, **options))
         printed = capsys.readouterr()
         return status, printed.out + printed.err
 
