@@ -22,7 +22,7 @@ from Middleware.common.errors import Forbidden
 from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import Messages
 from Middleware.config.workflows import WorkflowFile
-from Middleware.services.discussion_folders import CORRECTED, ArchiveRefused, DiscussionFolders
+from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders, correct
 from Middleware.services.discussion_store import DiscussionStore, an_object, newest_hash
 from Middleware.services.file_memories import End, FileMemories, end_at
 from Middleware.utilities.hashing_utils import message_hash, sha256_hex
@@ -123,7 +123,7 @@ class Rebuild:
             shutil.rmtree(beside.folder)
         if not left:
             kind.clear(store)
-            with store.correct(CORRECTED):
+            with correct(store):
                 kind.put_in_place(beside, store, settings)
             shutil.rmtree(beside.folder)
         return left

@@ -16,7 +16,7 @@ from glob import escape
 from pathlib import Path
 
 from Middleware.common.errors import MiddlewareError
-from Middleware.services.discussion_folders import CORRECTED, NAMES, ArchiveRefused
+from Middleware.services.discussion_folders import NAMES, ArchiveRefused, correct
 from Middleware.services.discussion_store import SUMMARY, ChunkList, DiscussionStore, Entry
 from Middleware.services.file_memories import FileMemories
 from Middleware.workflows.memory.reader import STATE_DOCUMENT, MemoryReader, settle_document, texts_of
@@ -148,7 +148,7 @@ class Corrections:
             old = self._known(number, may_be_missing=kind == STATE_NUMBER)
             elsewhere = self._holding(_pieces(old.text), [number])
             if not preview:
-                with self._store.correct(CORRECTED):
+                with correct(self._store):
                     self._put_text(kind, place, text, vectors)
         return Edited(old, text, elsewhere, no_vector)
 
@@ -203,7 +203,7 @@ class Corrections:
             chosen = [_parse_number(each.number) for each in gone]
             unsure = self._vectors.without_source([place for kind, place in chosen if kind == "v"])
             if not preview and gone:
-                with self._store.correct(CORRECTED):
+                with correct(self._store):
                     self._remove(chosen)
             damaged = self._remove_copies() if for_good and not preview else ()
         names = tuple(f"v{each}" for each in sorted(unsure))
@@ -258,7 +258,7 @@ class Corrections:
                 raise ArchiveRefused(f"{number}: only memories can be pinned")
             old = self._known(number)
             if not preview and (pinned or old.is_pinned):
-                with self._store.correct(CORRECTED):
+                with correct(self._store):
                     if kind == "v":
                         self._vectors.set_pin(place, pinned=pinned)
                     else:
