@@ -27,7 +27,7 @@ from Middleware.api.handlers.base.base_api_handler import METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
 from Middleware.api.requests.access import ServerRules
 from Middleware.api.requests.answering import log_failure
-from Middleware.api.requests.request_fields import served_users
+from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_life import reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, log_refusal
 from Middleware.api.wsgi.metrics import Metrics

@@ -17,6 +17,7 @@ from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
+from Middleware.api.wsgi.model_addresses import with_model_of_address
 from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
 from Middleware.llmapis.failover import any_machine_called
 from Middleware.services.fair_gate import FairGate
@@ -117,7 +118,8 @@ def machine_asked(environ: dict[str, Any], doors: Doors, *, is_task: bool) -> As
     if view is None or not issubclass(view, Generation):
         return None
     try:
-        return view().machine_asked(json_body(peek_body(environ)), is_task=is_task)
+        body = with_model_of_address(json_body(peek_body(environ)), environ)
+        return view().machine_asked(body, is_task=is_task)
     except NotFound:
         raise
     except ClientRequestError:

@@ -109,6 +109,20 @@ class UsageSum:
             }
 
 
+_MOST_SHOWN = 200
+"""Letters of a client's name in logs."""
+RAW = "raw/"
+"""Begins the name of an endpoint that is asked without a workflow, behind `<user>:`. No workflow's name has a
+slash."""
+
+
+def target_name(user: str, workflow: str | None = None, endpoint: str = "") -> str:
+    """The model name of a user, of one of its workflows, or of one of its endpoints."""
+    if endpoint:
+        return f"{user}:{RAW}{endpoint}"
+    return f"{user}:{workflow}" if workflow else user
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """One client request.
@@ -118,8 +132,9 @@ class RequestContext:
     to wait for a backend; `reach` says whether its first one is there; `answer`: how far the answer is;
     `usage`: what its calls took, as the client is told it; `spent`: what all of them cost, those behind the
     answer and embeddings too.
-    `workflow_folder` is the shared workflow folder that the model field picked. `progress`: how the client is
-    shown that a node starts, `NO_PROGRESS`: not at all.
+    `workflow_folder` is the shared workflow folder that the model field picked; `raw_endpoint`: the endpoint
+    that answers without a workflow, empty: a workflow does; `alias`: the client's name for any of this, where
+    it is none of ours. `progress`: how the client is shown that a node starts, `NO_PROGRESS`: not at all.
     `trace`: what the run does, for whoever observes it (a `RunTrace`; None: nobody does). `node`: whose
     script runs (a `TracedNode`), for the calls to models that it makes; else None.
     """
@@ -129,6 +144,8 @@ class RequestContext:
     api_type: str
     api_key: str | None = field(default=None, repr=False)
     workflow_folder: str | None = None
+    raw_endpoint: str = ""
+    alias: str = field(default="", repr=False)
     privacy: bool = False
     suppress_reasoning: bool = False
     task: str | None = None
@@ -146,8 +163,22 @@ class RequestContext:
 
     @property
     def model_name(self) -> str:
-        """The name that answers carry: `<user>:<workflow>` while a workflow was picked, else `<user>`."""
-        return f"{self.user}:{self.workflow_folder}" if self.workflow_folder else self.user
+        """The name that answers carry: the client's own if it is an alias; else `<user>:<workflow>` or
+        `<user>:raw/<endpoint>` while one was picked, else `<user>`.
+        """
+        return self.alias or self._target_name
+
+    @property
+    def _target_name(self) -> str:
+        return target_name(self.user, self.workflow_folder, self.raw_endpoint)
+
+    @property
+    def resolved_name(self) -> str:
+        """The name for logs and traces, on one line: `claude-sonnet-4-5 -> coder` for an alias."""
+        if not self.alias:
+            return self._target_name
+        shown = "".join(letter if letter.isprintable() else "?" for letter in self.alias[:_MOST_SHOWN])
+        return f"{shown} -> {self._target_name}"
 
 
 _CURRENT: ContextVar[RequestContext | None] = ContextVar("request", default=None)

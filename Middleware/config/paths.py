@@ -15,6 +15,8 @@ from Middleware.common.errors import ConfigError
 USER_POINTER = "Users/_current-user.json"
 MACHINES_FILE = "Machines.json"
 """The limits of machines, directly in the config root."""
+ALIASES_FILE = "ModelAliases.json"
+"""Model names of clients, directly in the config root."""
 WORKFLOWS = "Workflows"
 COMMON_FOLDER = "_common"
 DEFAULT_WORKFLOW = "_DefaultWorkflow"

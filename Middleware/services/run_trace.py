@@ -254,7 +254,7 @@ class RunTrace:
 
     def name(self, request: RequestContext, *, front: str, stream: bool, asked: bytes) -> None:
         """Whose it is and what it is; from now on it is settled whether texts are kept."""
-        self.user, self.model, self.api_type = request.user, request.model_name, request.api_type
+        self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type
         self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:

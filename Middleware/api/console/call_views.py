@@ -185,7 +185,7 @@ def request_as_curl(
         headers.append(how.quote_parts(["Authorization: Bearer ", None], KEY))
     if run.path.startswith("/console/"):
         headers.append(how.quoted("X-Headrace-Console: 1"))
-    url = how.word(address + quote(run.path, safe="/:"))
+    url = how.word(address + quote(run.path, safe="/:%"))
     return _command(how, url, headers, _body(run.asked, mask), is_cut)
 
 
@@ -200,9 +200,8 @@ def as_explain(run: RunTrace, node: NodeTrace, shell: str) -> str:
 def workflow_name(run: RunTrace, node: NodeTrace) -> str:
     """The name by which the command line finds the workflow: a shared folder's start has its model's name."""
     name = node.workflow.rpartition("/")[2].removesuffix(".json")
-    if name == DEFAULT_WORKFLOW and run.model.startswith(f"{run.user}:"):
-        return run.model
-    return name
+    model = run.model.rpartition(" -> ")[2]  # behind the client's own name for it
+    return model if name == DEFAULT_WORKFLOW and model.startswith(f"{run.user}:") else name
 
 
 def _command(how: Shell, url: str, headers: list[str], body: str, is_cut: bool) -> str:
@@ -313,6 +312,8 @@ def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
     """GET `runs/<id>/nodes/<i>/explain?shell=`: the command line's look at the node (8.6)."""
     shell = _shell(ask)
     run, node = node_of(ask, run_id, i)
+    if not node.workflow.endswith(".json"):
+        raise ViewRefused(404, "this request ran no workflow")
     return {"text": as_explain(run, node, shell)}
 
 

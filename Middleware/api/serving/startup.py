@@ -17,7 +17,7 @@ from typing import Any
 from Middleware.api.api_server import ApiServer
 from Middleware.api.command_registry import check_config_folder
 from Middleware.api.launch_arguments import Launch
-from Middleware.api.requests.request_fields import served_users
+from Middleware.api.requests.model_names import served_users
 from Middleware.api.wsgi.processes import act_as_one, limit_arenas
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts

@@ -19,6 +19,7 @@ from Middleware.config.endpoints import ENV_REFERENCE, address_fault, load_endpo
 from Middleware.config.json_positions import place_findings, repeated_keys
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
 from Middleware.config.paths import (
+    ALIASES_FILE,
     MACHINES_FILE,
     USER_POINTER,
     is_archived_user,
@@ -30,6 +31,7 @@ from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_poi
 from Middleware.config.workflows import is_workflow, list_workflow_files, tool_faults
 from Middleware.llmapis.sampler_translation import deep_merge, thinking_is_off, translate
 from Middleware.workflows.checks import endpoint_check, workflow_check
+from Middleware.workflows.checks.alias_check import alias_findings
 from Middleware.workflows.checks.user_walk import ModelUse, UserWalk
 from Middleware.workflows.checks.workflow_check import INCOMPLETE
 from Middleware.workflows.checks.workflow_graph import known_text
@@ -104,6 +106,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     findings += endpoint_check.all_findings(snapshot, users)
     findings += environment_findings(snapshot, all_files(snapshot), NOTE)
     findings += _pointer_findings(snapshot)
+    findings += alias_findings(snapshot)
     findings += snapshot.spelling.notes
     reached = {file for walk in walks for file in walk.files_read} | settings.keys()
     findings += [
@@ -133,8 +136,9 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
 
     Names that differ in case alone are logged, as at a request, unless `snapshot.spelling` keeps notes.
     """
-    findings: list[Finding] = []
-    reached: dict[str, str | None] = {}
+    names = tuple(names)
+    findings: list[Finding] = list(alias_findings(snapshot, names))
+    reached: dict[str, str | None] = {ALIASES_FILE: None}
     for name in names:
         try:
             user = load_user(snapshot, name)
@@ -215,7 +219,7 @@ def _slips(file: str, document: Any) -> Iterator[Finding]:
 def all_files(snapshot: ConfigSnapshot) -> list[str]:
     """The files that mean something: an archive of old users, below `Users/`, does not."""
     files = [file for folder in FOLDERS for file in _files_below(snapshot, folder)]
-    files += [MACHINES_FILE] if snapshot.exists(MACHINES_FILE) else []
+    files += filter(snapshot.exists, (MACHINES_FILE, ALIASES_FILE))
     return sorted(file for file in files if not is_archived_user(file))
 
 

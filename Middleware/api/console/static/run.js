@@ -6,7 +6,7 @@ import { CopyMenu } from "./copy_menu.js";
 import { firstChosen } from "./fall_scale.js";
 import { keyTurn } from "./key.js";
 import { useKeys } from "./keys.js";
-import { NodeTabs, PRIVATE } from "./node_tabs.js";
+import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "./parts.js";
 import { go, turn } from "./place.js";
 import { grown, isActive, withNames } from "./run_list.js";
@@ -80,10 +80,10 @@ export function useRun(id) {
 function Head({ run, heading, node, k }) {
   const by = run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
   const words = listed(stateWords(run.state), run.state !== "failed" && run.where, by);
-  const workflow = run.nodes[0]?.workflow ?? "";
+  const workflow = fileOf(run.nodes[0]);
   const tryAgain = workflow && !run.private && run.asked ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }) : "";
   useKeys({ t: () => tryAgain !== "" && go(tryAgain) });
-  const opens = node?.workflow || workflow;
+  const opens = fileOf(node) || workflow;
   return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
     <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
