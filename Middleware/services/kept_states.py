@@ -15,7 +15,7 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -136,6 +136,8 @@ class KeptStates:
         (self._folder / _UNFINISHED).unlink(missing_ok=True)
         if _STATE.fullmatch(state):
             shutil.rmtree(self._folder / state, ignore_errors=True)
+        with suppress(OSError):  # other states are in it
+            self._folder.rmdir()
 
     def remove(self) -> None:
         """Remove all states."""

@@ -78,6 +78,13 @@ class TestKeeping:
         modes = [stat.S_IMODE(path.stat().st_mode) for path in (kept, kept / "a.json")]
         assert modes == [0o700, 0o600]
 
+    def test_the_last_one_that_is_put_back_leaves_no_folder(self, states, tmp_path):
+        first, second = states.keep(NAMES), states.keep(NAMES)
+        states.drop(second)
+        assert states.states == [first]
+        states.drop(first)
+        assert not (tmp_path / ".undo").exists()
+
     def test_five_stay(self, states):
         kept = [states.keep(NAMES) for _ in range(7)]
         states.end()
