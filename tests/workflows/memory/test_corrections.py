@@ -170,6 +170,18 @@ class TestForgetting:
         assert discussion.texts == ["", "note: word 1", "note: word 2", "", "note: word 4"]
         assert discussion.hashes == [hash_of(at) for at in range(5)]
 
+    def test_nor_when_the_file_is_deleted_to_have_it_made_anew(self, discussion, model):
+        """In full chunks, but for what was forgotten."""
+        discussion.settings(chunkEstimatedTokenSize=2, lookbackStartTurn=0, prompt="[TextChunk]")
+        model.reply = lambda call: "note: " + call.conversation[-1]["content"]
+        discussion.turn(talk(5))
+        Corrections(discussion.store).forget(["f2"])
+        discussion.store.path("memories.json").unlink()
+        discussion.turn(talk(5))
+        assert discussion.texts == ["note: word 0", "", "note: word 2", "note: word 3", "note: word 4"]
+        discussion.turn(talk(6))
+        assert len(discussion.texts) == 6
+
     def test_a_vector_memory_is_not_made_again(self, discussion, model):
         discussion.settings(
             useVectorForQualityMemory=True, vectorMemoryChunkEstimatedTokenSize=2, lookbackStartTurn=0
