@@ -40,6 +40,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "llm_handler",
         "embedding_service",
         "endpoint_probe",
+        "loaded_now",
     ),
     "workflows": (
         "models",

@@ -86,7 +86,7 @@ class ApiServer:
         self.door.observers.observe(metrics)
         console = settle_rules(rules.console, rules.access, worker_count())
         if isinstance(console, Rules):
-            self._open_console(console, rules.console.memory_mb, gate)
+            self._open_console(console, rules.console.memory_mb, gate, metrics)
         else:
             self._why_no_console = console
             if worker_count() > 1 and console:
@@ -95,7 +95,7 @@ class ApiServer:
             self._keep_history(facts.history_directory, facts.history_days, slots)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
-    def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None) -> None:
+    def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
         for observer in (recorder, hour):
             self.door.observers.observe(observer)
@@ -113,6 +113,7 @@ class ApiServer:
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
             needs_key=bool(console.access.api_keys),
             history=launch_facts().history_directory,
+            tell_loaded=metrics.note_loaded,
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
 

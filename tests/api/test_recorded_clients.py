@@ -18,9 +18,13 @@ RECORDED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "number", "recorded"), RECORDED, ids=[f"{n}-{i}" for n, i, _ in RECORDED])
-def test_it_is_served(client, configs, name, number, recorded):
-    """No recorded path is unknown, and no recorded body is refused."""
+each = pytest.mark.parametrize(
+    ("name", "number", "recorded"), RECORDED, ids=[f"{n}-{i}" for n, i, _ in RECORDED]
+)
+
+
+def replay(client, recorded, address=""):
+    """The answer to a request as it was recorded, and the status that it should have."""
     headers = [
         (k, v)
         for k, v in recorded["headers"]
@@ -30,8 +34,24 @@ def test_it_is_served(client, configs, name, number, recorded):
     if isinstance(body, dict) and isinstance(body.get("messages"), list):
         body = {**body, "messages": [m for m in body["messages"] if isinstance(m, dict)]}
     answer = client.open(
-        recorded["path"], method=recorded["method"], headers=headers, json=body, buffered=True
+        address + recorded["path"], method=recorded["method"], headers=headers, json=body, buffered=True
     )
     odd = any(isinstance((body or {}).get(field), kind) for field, kind in REFUSED_ON_PURPOSE.items())
-    wanted = 404 if recorded["path"].startswith(PULLS) else 400 if odd else 200
+    return answer, 404 if recorded["path"].startswith(PULLS) else 400 if odd else 200
+
+
+@each
+def test_it_is_served(client, configs, name, number, recorded):
+    """No recorded path is unknown, and no recorded body is refused."""
+    answer, wanted = replay(client, recorded)
     assert answer.status_code == wanted, (recorded["method"], recorded["path"], answer.text[:300])
+
+
+@each
+def test_it_is_served_for_the_user_of_its_address(client, facts, configs, engine, name, number, recorded):
+    """On a server with several users, whatever its program calls the model, or if it has no field for one."""
+    configs("Users/jo.json", {"port": 5000})
+    facts(users=("jo", "mira"))
+    answer, wanted = replay(client, recorded, "/as/mira")
+    assert answer.status_code == wanted, (recorded["method"], recorded["path"], answer.text[:300])
+    assert {call.request.user for call in engine.calls} <= {"mira"}

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { clock, costWords, money, number, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
+import { clock, costWords, loadedWords, money, number, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -21,6 +21,11 @@ test("money has two decimals, and small sums two digits that say something", () 
 test("a cost names its currencies, which are never added", () => {
   assert.equal(plain(costWords({ amounts: { USD: 0.25 }, about: false })), "0.25 USD");
   assert.equal(plain(costWords({ amounts: { EUR: 0.5, USD: 0.0123 }, about: true })), "about 0.50 EUR and 0.012 USD");
+});
+
+test("a server says what it has loaded", () => {
+  assert.equal(loadedWords({ url: "", server: "Ollama", models: ["a:1b", "b:2b"], slots: null }), "Ollama: a:1b, b:2b");
+  assert.equal(loadedWords({ url: "", server: "llama.cpp", models: [], slots: { busy: 1, total: 2 } }), "llama.cpp: no model, 1 of 2 slots busy");
 });
 
 test("sizes count in thousands", () => {

@@ -36,6 +36,7 @@ from Middleware.api.requests.request_fields import json_body, typed_fields
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import describe_value
+from Middleware.services.loaded_models import LoadedModels
 
 # --------------------------------------------------------------------------
 # Who may probe an endpoint now, and what the last probe of each showed.
@@ -291,7 +292,8 @@ class Hub:
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
     begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
     `needs_key`: every client must bring a key. `history`: the folder of the history of runs, None: there is
-    none. `probes`: of endpoints, those that run and the last of each.
+    none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
+    loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each.
     """
 
     recorder: Any
@@ -307,6 +309,8 @@ class Hub:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     needs_key: bool = False
     history: Path | None = None
+    loaded: LoadedModels = field(default_factory=LoadedModels)
+    tell_loaded: Callable[[Iterable[tuple[str, str]]], object] = list
     probes: Probes = field(default_factory=Probes)
 
 

@@ -15,7 +15,16 @@ from typing import Any
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
-from Middleware.api.console import call_views, endpoint_views, events, file_views, help_index, workflow_files
+from Middleware.api.console import (
+    call_views,
+    endpoint_views,
+    events,
+    file_views,
+    help_index,
+    history_views,
+    loaded_views,
+    workflow_files,
+)
 from Middleware.api.console.call_views import NO_RUN, run_of
 from Middleware.api.console.config_files import config_file
 from Middleware.api.console.config_masks import shown_value, told_of_file
@@ -345,6 +354,8 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     events.ROUTES,
     call_views.ROUTES,
     endpoint_views.ROUTES,
+    loaded_views.LOADED_ROUTES,
+    history_views.HISTORY_ROUTES,
     help_index.HELP_ROUTES,
     file_views.ROUTES,
     DRY_RUN_ROUTES,

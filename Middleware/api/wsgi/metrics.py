@@ -2,14 +2,15 @@
 
 The only place that knows `prometheus_client`. Every application has a registry of its own. With
 `PROMETHEUS_MULTIPROC_DIR` set the numbers of all processes that share the folder are shown together. Labels
-are names of the configuration and our own words, never what a client wrote, and their number is bounded.
+are names of the configuration and of loaded models, and our own words, never what a client wrote, and their
+number is bounded.
 Source: docs/metrics.md.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -46,6 +47,7 @@ _WHO = {
 }
 
 
+_Mode = Literal["livesum", "livemax", "livemostrecent"]
 _Metric = TypeVar("_Metric", Counter, Histogram)
 
 
@@ -94,7 +96,11 @@ class _Maker:
         return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
 
     def gauge(
-        self, name: str, text: str, *labels: str, mode: Literal["livesum", "livemax"] = "livesum"
+        self,
+        name: str,
+        text: str,
+        *labels: str,
+        mode: _Mode = "livesum",
     ) -> Gauge:
         """`mode`: how the values of several processes become one."""
         return Gauge(name, text, labels, registry=self._registry, multiprocess_mode=mode)
@@ -187,6 +193,13 @@ class _OfBackends:
             "endpoint",
             "currency",
         )
+        self.loaded = make.gauge(
+            "headrace_model_loaded",
+            "Models that servers had loaded when the console asked last; 0: no more.",
+            "endpoint",
+            "model",
+            mode="livemostrecent",
+        )
         self.prompt_seconds = make.histogram(
             "headrace_prompt_seconds", "Time that backends took to read a prompt.", _READING, "endpoint"
         )
@@ -220,7 +233,8 @@ class Metrics:
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
-        self._addresses, self._payers = _Bounded(), _Bounded()
+        self._addresses, self._payers, self._models = _Bounded(), _Bounded(), _Bounded()
+        self._loaded: set[tuple[str, ...]] = set()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
@@ -232,6 +246,15 @@ class Metrics:
             "node_ended": self._node_ended,
             "ended": self._count_end,
         }
+
+    def note_loaded(self, models: Iterable[tuple[str, str]]) -> None:
+        """`(endpoint, model)` of all that is loaded now."""
+        now = {self._models(*one) for one in models}
+        for gone in self._loaded - now:
+            self._backends.loaded.labels(*gone).set(0)
+        for labels in now:
+            self._backends.loaded.labels(*labels).set(1)
+        self._loaded = now
 
     def exposition(self, accept: str = "") -> tuple[str, bytes]:
         """`(content type, body)` for a request whose `Accept` is this."""

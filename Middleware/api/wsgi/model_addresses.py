@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote_to_bytes
 
 from Middleware.api.wsgi.doors import is_console
 from Middleware.common.types import JsonObject
@@ -43,8 +43,8 @@ def _segment(path: str, environ: Mapping[str, Any]) -> str:
     whether a slash was part of the name (`%2F`).
     """
     sent = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "")
-    if not sent.startswith("/"):  # a proxy's request line has the whole URL
-        sent = urlsplit(sent).path
+    if "://" in sent and not sent.startswith("/"):  # the request line of a proxy has the whole URL
+        sent = "/" + sent.partition("://")[2].partition("/")[2]
     if sent.startswith(_ROOT):
         written = sent[len(_ROOT) :].partition("?")[0].partition("/")[0]
         segment = unquote_to_bytes(written.encode("latin-1", "replace")).decode("latin-1")

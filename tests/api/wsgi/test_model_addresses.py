@@ -6,7 +6,12 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
 
-from Middleware.api.wsgi.model_addresses import model_of_address, take_model_off, with_model_of_address
+from Middleware.api.wsgi.model_addresses import (
+    address_of_model,
+    model_of_address,
+    take_model_off,
+    with_model_of_address,
+)
 
 TAKEN = [  # path as it was sent -> (name, path behind it)
     ("/as/ann/v1/models", "ann", "/v1/models"),
@@ -59,6 +64,22 @@ def test_a_server_that_does_not_tell_what_was_sent():
     environ = environ_of("/as/ann:novel/v1/models", key="")
     take_model_off(environ)
     assert (model_of_address(environ), environ["PATH_INFO"]) == ("ann:novel", "/v1/models")
+
+
+@pytest.mark.parametrize("sent", ["*", "http://[half/as/ann/v1/models", "as/ann", "http://host"])
+def test_a_request_line_of_another_form(sent):
+    """The path alone says where the name ends."""
+    environ = {"PATH_INFO": "/as/ann/v1/models", "REQUEST_URI": sent}
+    take_model_off(environ)
+    assert (model_of_address(environ), environ["PATH_INFO"]) == ("ann", "/v1/models")
+
+
+@pytest.mark.parametrize("sent", ["/as/ann/x", "/as/ann:raw%2Fmain/x", "/as/J%C3%B6rg%20%25/x", "/x"])
+def test_the_address_as_it_is_written(sent):
+    """For those who ask it again: percent-encoded where need be."""
+    environ = environ_of(sent)
+    take_model_off(environ)
+    assert address_of_model(environ) == sent.removesuffix("/x")
 
 
 def test_a_path_that_somebody_changed_on_the_way():

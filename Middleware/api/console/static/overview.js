@@ -1,10 +1,12 @@
 // @ts-check
-// Overview: the last hour in six plots, or as a table.
+// Overview: the last hour in six plots, or as a table; or the history of hours, days and weeks.
 import { html, useState } from "./vendor/preact.js";
 import { useAsked } from "./asked.js";
 import { MARKS, stateWords } from "./endpoints.js";
 import { Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
+import { History } from "./history.js";
+import { SPANS } from "./history_numbers.js";
 import { PLOTS, rows, totals, xs } from "./hour.js";
 import { clock, number } from "./words.js";
 
@@ -12,15 +14,17 @@ export function Page() {
   const { data, error, again } = useAsked("numbers", 5);
   const { data: servers } = useAsked("endpoints", 15);
   const [table, show] = useState(false);
+  const [span, stretch] = useState("hour");
   if (!data) return html`<${Missing} error=${error} again=${again} />`;
   return html`<div class="page">
-    <div class="pagehead"><h1>Overview</h1><span class="dim">the last hour, to ${clock(data.end)}</span>
+    <div class="pagehead"><h1>Overview</h1><select aria-label="Time" value=${span} onChange=${(/** @type {any} */ event) => stretch(event.target.value)}>${SPANS.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
+      <span class="dim">to ${clock(data.end)}</span>
       <label class="right"><input type="checkbox" checked=${table} onChange=${(/** @type {any} */ event) => show(event.target.checked)} /> as a table</label></div>
     ${error && html`<${Failed} error=${error} again=${again} />`}
-    <dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>
+    ${span === "hour" && html`<dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>`}
     <${Servers} all=${servers?.endpoints ?? []} />
-    ${table ? html`<${Numbers} data=${data} />` : html`<${Plots} data=${data} />`}
-    <p class="dim">Longer than an hour: <code>/metrics</code> and the dashboard in docs (<a href="#/help/metrics">how</a>).</p>
+    ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Numbers} data=${data} />` : html`<${Plots} data=${data} />`}
+    <p class="dim">Longer than an hour: the <a href="#/help/costs">history</a>, or <code>/metrics</code> and the dashboard in docs (<a href="#/help/metrics">how</a>).</p>
   </div>`;
 }
 

@@ -25,6 +25,9 @@
 /** @typedef {{message: number, character: number, exact: boolean, before: string, differs: string, after: string, was: string,
  *   placeholder: string | null}} LeftPlace */
 
+/** What the server at an address has loaded.
+ * @typedef {{url: string, server: string, models: string[], slots: {busy: number, total: number} | null}} LoadedPlace */
+
 /** @typedef {{amounts: {[currency: string]: number}, about: boolean}} Costs */
 
 /** @typedef {{k: number, kind: string, endpoint: string | null, backend: string | null, model: string | null, url: string | null,

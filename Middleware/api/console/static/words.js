@@ -82,5 +82,11 @@ export const stateWords = (state) => (state === "went_on" ? "failed, but the run
 /** What there is of these, with commas. @param {(string | number | false | null | undefined)[]} words */
 export const listed = (...words) => words.filter(Boolean).join(", ");
 
+/** `Ollama: smollm2:135m`, `llama.cpp: big, 1 of 2 slots busy`. @param {import("./types.js").LoadedPlace} place */
+export function loadedWords({ server, models, slots }) {
+  const busy = slots && `${slots.busy} of ${counted(slots.total, "slot")} busy`;
+  return `${server}: ${listed(models.length ? models.join(", ") : "no model", busy)}`;
+}
+
 /** What a server says, as a sentence of its own. @param {string} text */
 export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
