@@ -247,11 +247,12 @@ class FileMemories:
 
     def ends(self, entries: Entries) -> Ends:
         """What each of these entries covers."""
-        if not entries:
-            return ()
-        return align_entries(
-            [entry.hash for entry in entries], self._store.read_json(MEMORY_ENDS, (), ends_of)
-        )
+        return align_entries([entry.hash for entry in entries], self.lines()) if entries else ()
+
+    def lines(self) -> Ends:
+        """What is known of entries, also of such that are gone."""
+        lines: Ends = self._store.read_json(MEMORY_ENDS, (), ends_of)
+        return lines
 
     def append(self, text: str, end: End, *, after: Entries) -> bool:
         """Add a memory if the entries are still these; tells whether. Their texts may have been edited."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from Middleware.services.discussion_folders import CORRECTED, ArchiveRefused
+from Middleware.services.discussion_folders import ArchiveRefused, correct
 from Middleware.services.discussion_store import (
     SUMMARY,
     ChunkList,
@@ -76,7 +76,7 @@ def copy_memories(old: DiscussionStore, new: DiscussionStore, *, preview: bool =
         copying = _Copying(found, new)
         done = copying.plan(VectorCorrections(new).missing_rows(found.rows, old))
         if not preview and done != Copied(0, 0, False, False):
-            with new.correct(CORRECTED):
+            with correct(new):
                 copying.write()
     return done
 
