@@ -155,7 +155,7 @@ class DiscussionFolders:
                 if self.key_hash or not _KEY_FOLDER.fullmatch(entry.name) or _holds_files(entry):
                     yield entry.name
             elif not self.key_hash:
-                yield from filter(is_discussion_id, _flat_ids(entry.name))
+                yield from filter(is_discussion_id, flat_ids(entry.name))
 
     def files(self, discussion_id: str) -> dict[str, Path]:
         """The files of a discussion that exist, by name."""
@@ -302,7 +302,7 @@ def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _flat_ids(name: str) -> Iterator[str]:
+def flat_ids(name: str) -> Iterator[str]:
     """Whose flat file of an old install this is."""
     return (name.removesuffix(f"_{each}") for each in NAMES if name.endswith(f"_{each}"))
 
