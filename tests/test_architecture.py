@@ -40,6 +40,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "llm_handler",
         "embedding_service",
         "endpoint_probe",
+        "loaded_now",
     ),
     "workflows": (
         "models",
@@ -56,6 +57,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "wsgi",
         "requests",
         "command_registry",
+        "backup_roots",
         "commands",
         "launch_arguments",
         "api_helpers",

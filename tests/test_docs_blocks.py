@@ -103,6 +103,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (has("temperature"), part_of("preset")),
     (has("RECIPES"), part_of("routing")),
     (has("desk"), part_of("machines")),
+    (has("claude-*"), part_of("aliases")),
     (has("json.schemas"), schemas_exist),
     (has("responseStartTextToRemove"), lambda document: workflow([{"endpointName": "a", **document}])),
     (has("messages"), only("model", "stream", "messages")),

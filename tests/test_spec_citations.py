@@ -22,6 +22,7 @@ NAMES = (
     "memory",
     "more-fronts",
     "nodes",
+    "operate",
     "prompt-reuse",
     "tools",
     "workflows",

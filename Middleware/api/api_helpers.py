@@ -11,24 +11,33 @@ from typing import Any
 from flask import Response, request
 
 from Middleware.api.requests.access import api_key_of, idempotency_key_of
-from Middleware.api.requests.request_fields import parse_model_field, single_user
+from Middleware.api.requests.model_names import parse_model_field, single_user
+from Middleware.api.requests.request_body import read_body
+from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, REQUEST_ID, RequestLife
-from Middleware.api.wsgi.doors import status_line
+from Middleware.api.wsgi.doors import KNOWN, status_line
+from Middleware.api.wsgi.model_addresses import model_of_address, with_model_of_address
+from Middleware.common.constants import VERSION
 from Middleware.common.request_context import current_request
+from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.protocols.registry import build_response_json, sse_format
 from Middleware.services.answers import compact_json
 
 __all__ = [
+    "address_model",
+    "body_of_request",
     "build_response_json",
     "current_life",
     "current_request_id",
     "extract_api_key",
     "extract_idempotency_key",
     "get_model_name",
+    "health_object",
     "is_private",
     "json_response",
+    "named_by_address",
     "parse_model_field",
     "sse_format",
 ]
@@ -48,6 +57,31 @@ def get_model_name() -> str:
     """The model name of answers: that of the current request, else the single user."""
     current = current_request()
     return current.model_name if current else single_user(default_snapshot())
+
+
+def address_model() -> str:
+    """The model name of the request's address (`/as/<name>/...`); "": it has none."""
+    return model_of_address(request.environ)
+
+
+def body_of_request() -> JsonObject:
+    """The body, with the model of the address as its `model`. Raises ClientRequestError for one that is no
+    JSON object.
+    """
+    return named_by_address(json_body(read_body(request.environ, request.max_content_length)))
+
+
+def named_by_address(body: JsonObject) -> JsonObject:
+    """The body as if the client had sent the model of its address; without one as it is."""
+    return with_model_of_address(body, request.environ)
+
+
+def health_object() -> JsonObject:
+    """That the process serves; its version for everybody who may know it. Says nothing of backends. Source:
+    operate.md 1.
+    """
+    is_told = request.environ.get(KNOWN, True)
+    return {"status": "ok", **({"version": VERSION} if is_told else {})}
 
 
 def is_private(user: UserSettings, key: str | None) -> bool:

@@ -7,6 +7,9 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 from __future__ import annotations
 
 import logging
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flask import Flask, Response, current_app, g, request
 from werkzeug.exceptions import HTTPException
@@ -24,7 +27,7 @@ from Middleware.api.handlers.base.base_api_handler import METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
 from Middleware.api.requests.access import ServerRules
 from Middleware.api.requests.answering import log_failure
-from Middleware.api.requests.request_fields import served_users
+from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_life import reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, log_refusal
 from Middleware.api.wsgi.metrics import Metrics
@@ -35,7 +38,11 @@ from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot, outdated_files
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate, outgoing_gate
+from Middleware.services.history import HistoryFile, HistoryWriter, why_no_history
 from Middleware.workflows.processors.node_lines import NodeLines
+
+if TYPE_CHECKING:
+    from Middleware.api.console.history_rows import RowMaker
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +54,13 @@ class ApiServer:
     """Finds and registers the front ends on `app_instance` (default: the module's `app`) and wraps it.
 
     Made again for the same application it replaces the wrapping. `console`: None: it is off. Raises
-    RuntimeError when a front end cannot be loaded, or when there is none, and for a console that cannot be
-    had.
+    RuntimeError when a front end cannot be loaded, or when there is none, and for a console or a history that
+    cannot be had.
     """
 
     console: ConsoleDoor | None = None
     _why_no_console = ""
+    _hub: Hub | None = None
 
     def __init__(self, app_instance: Flask | None = None, rules: ServerRules | None = None) -> None:
         self.app = app_instance if app_instance is not None else the_app
@@ -78,18 +86,20 @@ class ApiServer:
         self.door.observers.observe(metrics)
         console = settle_rules(rules.console, rules.access, worker_count())
         if isinstance(console, Rules):
-            self._open_console(console, rules.console.memory_mb, gate)
+            self._open_console(console, rules.console.memory_mb, gate, metrics)
         else:
             self._why_no_console = console
             if worker_count() > 1 and console:
                 logger.info("%s", console)
+        if facts.history_directory is not None:
+            self._keep_history(facts.history_directory, facts.history_days, slots)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
 
-    def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None) -> None:
+    def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
         for observer in (recorder, hour):
             self.door.observers.observe(observer)
-        hub = Hub(
+        hub = self._hub = Hub(
             recorder=recorder,
             hour=hour,
             mode=console.mode,
@@ -102,8 +112,31 @@ class ApiServer:
             stopping=lambda: self.door.stopping,
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
             needs_key=bool(console.access.api_keys),
+            history=launch_facts().history_directory,
+            tell_loaded=metrics.note_loaded,
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
+
+    def _keep_history(self, folder: Path, days: int, slots: int) -> None:
+        """What runs took and cost is written down. Raises RuntimeError for a folder that cannot be used."""
+        why = why_no_history(folder)
+        if why is not None:
+            raise RuntimeError(f"--history: {why}")
+        hub = self._hub
+        if hub is None:
+            hour = Hour()
+            self.door.observers.observe(hour)
+        else:
+            hour = hub.hour
+
+        @cache
+        def row_maker() -> RowMaker:
+            from Middleware.api.console.history_rows import RowMaker  # a start need not wait for it
+
+            return RowMaker(hub, hour, slots)
+
+        file = HistoryFile(folder, days)
+        self.door.observers.observe(HistoryWriter(file, lambda run: row_maker().row_of(run)))
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
         """The `gate` of the console's state (6.1)."""

@@ -17,6 +17,7 @@ from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
+from Middleware.api.wsgi.model_addresses import with_model_of_address
 from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
 from Middleware.common.types import JsonObject
 from Middleware.services.fair_gate import FairGate, any_machine_called
@@ -140,7 +141,8 @@ def _ask_view(
     if view is None or not issubclass(view, Generation):
         return None
     try:
-        return ask(view(), json_body(peek_body(environ)))
+        body = with_model_of_address(json_body(peek_body(environ)), environ)
+        return ask(view(), body)
     except NotFound:
         raise
     except ClientRequestError:

@@ -14,10 +14,12 @@ from typing import Any
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import run_within_life
 from Middleware.api.requests.access import MOST_BODY_BYTES, AccessRules, api_key_of, idempotency_key_of
+from Middleware.api.requests.model_names import choose_by_address
 from Middleware.api.requests.request_body import check_length, drop_rest, limit_body, too_large
 from Middleware.api.requests.request_life import HUNG_UP, LIFE, REQUEST_ID, HeldBody, RequestLife, reply_to
 from Middleware.api.wsgi.doors import (
     ENTER_GATE,
+    KNOWN,
     PROTOCOL,
     Console,
     Doors,
@@ -28,8 +30,10 @@ from Middleware.api.wsgi.doors import (
     send_error,
     status_line,
 )
+from Middleware.api.wsgi.model_addresses import address_of_model, model_of_address, take_model_off
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic
-from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, TooLarge, Unauthorized
+from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
+from Middleware.config.loader import default_snapshot
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
@@ -82,6 +86,7 @@ class FrontDoor:
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        take_model_off(environ)
         body = limit_body(environ, self.most_body_bytes)
         answer = self._route_request(environ, start_response)
         if body is None or body.ended:
@@ -95,6 +100,7 @@ class FrontDoor:
 
         `why`: in the server's words. `environ`: what is known of it; `PATH_INFO` may be empty.
         """
+        take_model_off(environ)
         request_id = str(uuid.uuid4())
         protocol = self._doors.protocol_of(environ)
         named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
@@ -131,6 +137,7 @@ class FrontDoor:
         self, request_id: str, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         environ[TRAFFIC] = self.traffic
+        addressed = model_of_address(environ)
         protocol = environ[PROTOCOL] = self._doors.protocol_of(environ)
         named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
         try:
@@ -141,20 +148,23 @@ class FrontDoor:
         start = _with_headers(start_response, [*named, *_cors(environ)])
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _preflight(environ, start)
-        if self.console is not None and self.console.leads_to_page(environ):
+        if self.console is not None and not addressed and self.console.leads_to_page(environ):
             start(status_line(303), [("Location", "console/"), ("Content-Length", "0")])
             return []
         key = api_key_of(environ)
+        environ[KNOWN] = self._rules.knows_key(key)
         is_free = is_console(environ["PATH_INFO"])  # of a console that is off: nothing is there
         if not is_free and not self._rules.allows_key(environ["PATH_INFO"], key):
             refusal = reply_to(Unauthorized("this server requires a valid API key"), request_id)
             return send_error(refusal, protocol, environ, start)
         try:
+            if addressed and environ[KNOWN]:  # others are not told which names are there
+                choose_by_address(addressed, default_snapshot())
             check_length(environ, self.most_body_bytes)
             if not self._doors.is_long_request(environ):
                 return self._free(request_id, key, environ, start)
             self._make_room_for(request_id)
-        except (TooLarge, ServerBusy) as error:
+        except MiddlewareError as error:
             return send_error(reply_to(error, request_id), protocol, environ, start)
         return self._answer_long_request(request_id, key, environ, start)
 
@@ -260,7 +270,8 @@ class FrontDoor:
 
         It begins when the gate lets it in; without a gate at once.
         """
-        trace = life.trace = self.observers.begin(life.request_id, on_one_line(environ["PATH_INFO"]))
+        path = on_one_line(address_of_model(environ) + environ["PATH_INFO"])
+        trace = life.trace = self.observers.begin(life.request_id, path)
         if trace is not None:
             life.at_end(life.end_trace)
             if self._gate is _open_gate:

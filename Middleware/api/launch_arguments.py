@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import Middleware.utilities.streaming_utils  # noqa: F401  (user files may hold the keys of cleaning rules)
 from Middleware.api import commands
-from Middleware.api.command_registry import Command, CommandArguments
+from Middleware.api.command_registry import Command, CommandArguments, nonempty_text
 from Middleware.api.requests.access import (
     LOOPBACK_NAMES,
     MOST_BODY_BYTES,
@@ -26,7 +26,7 @@ from Middleware.api.requests.access import (
     ConsoleWish,
     ServerRules,
 )
-from Middleware.common.constants import VERSION
+from Middleware.common.constants import HISTORY_DAYS, VERSION
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.common.registry import load_all
@@ -116,6 +116,8 @@ def _facts(given: argparse.Namespace) -> LaunchFacts:
         discussion_directory=_path(given.DiscussionDirectory),
         sqlite_directory=_path(given.UserLevelSqlLiteDirectory),
         logging_directory=_path(given.LoggingDirectory),
+        history_directory=_path(given.history),
+        history_days=given.history_days,
         concurrency=given.concurrency,
         concurrency_timeout_s=given.concurrency_timeout,
         concurrency_level=given.concurrency_level,
@@ -456,6 +458,20 @@ def _add_console_and_log(parser: argparse.ArgumentParser) -> None:
         choices=("DEBUG", "INFO", "WARNING", "ERROR"),
         default="INFO",
         help="Log messages of this level and above. DEBUG includes prompts and answers. The default is INFO.",
+    )
+    add(
+        "--history",
+        type=nonempty_text,
+        metavar="DIR",
+        help="Keep the numbers of all requests in this folder: names, times, tokens and costs, no texts. "
+        "The default keeps none.",
+    )
+    add(
+        "--history-days",
+        type=_at_least(1, 36500),
+        default=HISTORY_DAYS,
+        metavar="N",
+        help=f"Keep them for this many days. The default is {HISTORY_DAYS}.",
     )
     add("--strict", action="store_true", help="Refuse to start if the configuration has errors.")
     add("--version", action="version", version=f"headrace {VERSION}", help="Print the version and exit.")

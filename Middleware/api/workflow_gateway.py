@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from Middleware.api.requests.request_fields import single_user
+from Middleware.api.requests.model_names import single_user
 from Middleware.common.errors import BackendError, EarlyTermination, RequestCancelled
 from Middleware.common.request_context import (
     AnswerState,
@@ -23,7 +23,7 @@ from Middleware.common.request_context import (
 from Middleware.common.types import Batch, Batches, JsonObject, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_discussion_id
-from Middleware.config.users import UserSettings, load_user
+from Middleware.config.users import UserSettings, for_plain_model, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
 from Middleware.services.shared_state.turns import Ask
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
@@ -61,6 +61,8 @@ def open_answer(
     Raises before it runs anything.
     """
     user = load_user(request.snapshot, request.user)
+    if request.raw_endpoint:
+        return _manager(for_plain_model(user), request).open_plain_run(request.raw_endpoint, question)
     messages = question.messages
     if user.liveness_tool_call is not None:
         messages = collapse_repeats(without_machinery(messages, user.liveness_tool_call))
@@ -91,15 +93,24 @@ def _manager(user: UserSettings, request: RequestContext) -> WorkflowManager:
     return _engine().manager(user, request)
 
 
-def capabilities_of(snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None) -> list[str]:
-    """What the model of this user, or of this shared workflow, can do (10.1)."""
-    from Middleware.workflows.checks.model_walk import capabilities
+def capabilities_of(
+    snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None, endpoint: str = ""
+) -> list[str]:
+    """What the model of this user, of this shared workflow, or of this endpoint, can do (10.1)."""
+    from Middleware.workflows.checks import model_walk
 
-    return capabilities(snapshot, user, workflow)
+    if endpoint:
+        return model_walk.capabilities_of_endpoint(snapshot, user, endpoint)
+    return model_walk.capabilities(snapshot, user, workflow)
 
 
 def machine_asked_first(
-    snapshot: ConfigSnapshot, user: UserSettings, workflow: str | None, *, is_task: bool = False
+    snapshot: ConfigSnapshot,
+    user: UserSettings,
+    workflow: str | None,
+    raw_endpoint: str = "",
+    *,
+    is_task: bool = False,
 ) -> Ask | None:
     """The model of a machine that a request will need first; None: it needs none, or only its run can tell.
 
@@ -107,7 +118,7 @@ def machine_asked_first(
     """
     from Middleware.workflows.checks.first_model import first_endpoint
 
-    endpoint = first_endpoint(snapshot, user, workflow, is_task=is_task)
+    endpoint = first_endpoint(snapshot, user, workflow, raw_endpoint, is_task=is_task)
     if endpoint is None or not endpoint.machine:
         return None
     return Ask(endpoint.machine, endpoint.model_on_machine)

@@ -15,3 +15,5 @@ TICK_S = 1.0
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """A longer line of a backend stream is an error, not memory."""
+HISTORY_DAYS = 90
+"""For so long `--history` keeps the numbers of a run."""

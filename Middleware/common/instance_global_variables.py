@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from Middleware.common.constants import HISTORY_DAYS
 from Middleware.common.request_context import current_request
 
 INSTALL_DIRECTORY = Path(__file__).resolve().parents[2]
@@ -36,7 +37,8 @@ class LaunchFacts:
     """What the command line said, resolved. `users`: as given; none: pointer mode (`_current-user.json`).
 
     `data_directory`: where discussions, locks and logs go when the Public root is only for reading.
-    `log_folder`: where log files are written; None: none are.
+    `log_folder`: where log files are written; None: none are. `history_directory`: of the history of runs;
+    None: there is none.
     """
 
     public_directory: Path = field(default_factory=shipped_public)
@@ -47,6 +49,8 @@ class LaunchFacts:
     sqlite_directory: Path | None = None
     logging_directory: Path | None = None
     log_folder: Path | None = None
+    history_directory: Path | None = None
+    history_days: int = HISTORY_DAYS
     concurrency: int = 1
     concurrency_timeout_s: float = 900.0
     concurrency_level: str = "request"

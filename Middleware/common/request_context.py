@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from Middleware.common.costs import Cost, CostSum, amounts_of
 from Middleware.common.types import JsonObject, Messages
 
 
@@ -67,17 +68,18 @@ class UsageSum:
     add; whoever frames the answer asks. Nothing counts once it is closed. Source: more-fronts.md 9.
     """
 
-    __slots__ = ("_calls", "_closed", "_completion", "_guard", "_held", "_prompt")
+    __slots__ = ("_calls", "_closed", "_completion", "_cost", "_guard", "_held", "_prompt")
 
     def __init__(self) -> None:
         self._prompt = self._completion = self._calls = 0
+        self._cost = CostSum()
         self._held: int | None = 0
         self._closed = False
         self._guard = threading.Lock()
 
-    def add(self, usage: Mapping[str, Any]) -> None:
+    def add(self, usage: Mapping[str, Any], cost: Cost | None = None) -> None:
         """One call; `usage` has `prompt_tokens` and `completion_tokens`, and `cached_tokens` if its backend
-        said how much of the prompt it held."""
+        said how much of the prompt it held. `cost`: None: its endpoint has no price."""
         held = usage.get("cached_tokens")
         with self._guard:
             if not self._closed:
@@ -85,15 +87,16 @@ class UsageSum:
                 self._completion += usage["completion_tokens"]
                 self._held = None if self._held is None or held is None else self._held + held
                 self._calls += 1
+                self._cost.add(cost)
 
     def close(self) -> None:
         """The answer is complete: calls of the nodes after it are not its price."""
         with self._guard:
             self._closed = True
 
-    def numbers(self) -> dict[str, int] | None:
-        """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order, and `cached_tokens` if that is
-        known of all calls; None: no model has answered."""
+    def numbers(self) -> JsonObject | None:
+        """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order, `cached_tokens` if that is
+        known of all calls, and `cost` if any of them has a price; None: no model has answered."""
         with self._guard:
             if not self._calls:
                 return None
@@ -102,7 +105,22 @@ class UsageSum:
                 "completion_tokens": self._completion,
                 "calls": self._calls,
                 **({} if self._held is None else {"cached_tokens": self._held}),
+                **({"cost": amounts_of(costs)} if (costs := self._cost.costs()) else {}),
             }
+
+
+_MOST_SHOWN = 200
+"""Letters of a client's name in logs."""
+RAW = "raw/"
+"""Begins the name of an endpoint that is asked without a workflow, behind `<user>:`. No workflow's name has a
+slash."""
+
+
+def target_name(user: str, workflow: str | None = None, endpoint: str = "") -> str:
+    """The model name of a user, of one of its workflows, or of one of its endpoints."""
+    if endpoint:
+        return f"{user}:{RAW}{endpoint}"
+    return f"{user}:{workflow}" if workflow else user
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +130,11 @@ class RequestContext:
     `snapshot` is the consistent view of the config tree that the request began with (a `ConfigSnapshot`;
     `common` does not look into it). `setup_done()` is called, any number of times, before the request begins
     to wait for a backend; `reach` says whether its first one is there; `answer`: how far the answer is;
-    `usage`: what its calls took.
-    `workflow_folder` is the shared workflow folder that the model field picked. `progress`: how the client is
-    shown that a node starts, `NO_PROGRESS`: not at all.
+    `usage`: what its calls took, as the client is told it; `spent`: what all of them cost, those behind the
+    answer and embeddings too.
+    `workflow_folder` is the shared workflow folder that the model field picked; `raw_endpoint`: the endpoint
+    that answers without a workflow, empty: a workflow does; `alias`: the client's name for any of this, where
+    it is none of ours. `progress`: how the client is shown that a node starts, `NO_PROGRESS`: not at all.
     `trace`: what the run does, for whoever observes it (a `RunTrace`; None: nobody does). `node`: whose
     script runs (a `TracedNode`), for the calls to models that it makes; else None.
     """
@@ -124,6 +144,8 @@ class RequestContext:
     api_type: str
     api_key: str | None = field(default=None, repr=False)
     workflow_folder: str | None = None
+    raw_endpoint: str = ""
+    alias: str = field(default="", repr=False)
     privacy: bool = False
     suppress_reasoning: bool = False
     task: str | None = None
@@ -137,11 +159,26 @@ class RequestContext:
     reach: EndpointReach = field(default_factory=EndpointReach, repr=False, compare=False)
     answer: AnswerState = field(default_factory=AnswerState, repr=False, compare=False)
     usage: UsageSum = field(default_factory=UsageSum, repr=False, compare=False)
+    spent: CostSum = field(default_factory=CostSum, repr=False, compare=False)
 
     @property
     def model_name(self) -> str:
-        """The name that answers carry: `<user>:<workflow>` while a workflow was picked, else `<user>`."""
-        return f"{self.user}:{self.workflow_folder}" if self.workflow_folder else self.user
+        """The name that answers carry: the client's own if it is an alias; else `<user>:<workflow>` or
+        `<user>:raw/<endpoint>` while one was picked, else `<user>`.
+        """
+        return self.alias or self._target_name
+
+    @property
+    def _target_name(self) -> str:
+        return target_name(self.user, self.workflow_folder, self.raw_endpoint)
+
+    @property
+    def resolved_name(self) -> str:
+        """The name for logs and traces, on one line: `claude-sonnet-4-5 -> coder` for an alias."""
+        if not self.alias:
+            return self._target_name
+        shown = "".join(letter if letter.isprintable() else "?" for letter in self.alias[:_MOST_SHOWN])
+        return f"{shown} -> {self._target_name}"
 
 
 _CURRENT: ContextVar[RequestContext | None] = ContextVar("request", default=None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 
+from Middleware.common.costs import Cost
+
 Message = dict[str, Any]
 """`{"role": str, "content": str, "images"?: [str], "tool_calls"?: [dict], "tool_call_id"?: str,
 "name"?: str}`. `content` is never null and never a list. Source: spec frontend-api.md 7."""
@@ -31,6 +33,7 @@ class Chunk(_ChunkAlways, total=False):
     error: JsonObject
     native_finish_reason: str
     model: str
+    cost: Cost  # of a finishing dict whose endpoint has a price: what the call cost
     truncated: bool
     refusal: bool
     cut_call: bool  # the end of the answer cut a call, and that call was left out

@@ -32,6 +32,7 @@ from Middleware.config.keys import (
 )
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import find_first
+from Middleware.config.prices import PRICE, Price
 from Middleware.config.samplers import SAMPLER_KEYS
 from Middleware.config.users import TRUTH, UserSettings
 from Middleware.config.validation import nearest_file, state_file
@@ -325,6 +326,9 @@ class EndpointConfig:
         SWITCH, "Paid services: send a key of the chat, so that its requests meet the same server."
     )
 
+    price: Price | None = field(init=False)
+    """`pricePerMillionTokens`; None: nothing is said of what calls cost."""
+
     def __post_init__(self) -> None:
         for name, one in _HELD.items():
             value = self.raw.get(name)
@@ -332,6 +336,7 @@ class EndpointConfig:
                 value = self.api_type.get(name)  # the type's default for its endpoints
             object.__setattr__(self, one.attribute, one.value(value))
         object.__setattr__(self, "injected_texts", InjectedTexts.of(self.raw))
+        object.__setattr__(self, "price", Price.of(self.raw.get("pricePerMillionTokens")))
 
     def __repr__(self) -> str:
         return f"EndpointConfig({self.name!r}, {self.api_type_name!r}, {self.file!r})"  # never a key or a URL
@@ -405,6 +410,7 @@ ENDPOINT_KEYS = {
     "ensureTextAddedToAssistantWhenChatCompletion": SWITCH(
         "Also do that for chat backends, as an assistant message."
     ),
+    "pricePerMillionTokens": PRICE("What one million tokens cost, for the sums that Headrace shows."),
     "thinkTagText": ANY("Found in old files; no effect."),
 }
 READ_TIMEOUT_S = float(ENDPOINT_KEYS["readTimeoutInSeconds"].default)

@@ -15,6 +15,8 @@ from Middleware.common.errors import ConfigError
 USER_POINTER = "Users/_current-user.json"
 MACHINES_FILE = "Machines.json"
 """The limits of machines, directly in the config root."""
+ALIASES_FILE = "ModelAliases.json"
+"""Model names of clients, directly in the config root."""
 WORKFLOWS = "Workflows"
 COMMON_FOLDER = "_common"
 DEFAULT_WORKFLOW = "_DefaultWorkflow"
@@ -43,7 +45,7 @@ class UserFolders(Protocol):
 _FORBIDDEN = re.compile(r"[\\:\x00]")
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _OF_THE_HOUSE = re.compile(
-    r"\.(lock|rekey_journal\.json|(making|importing)-.*|.*\.(lease|tmp|partial))", re.I | re.S
+    r"\.(lock|rekey_journal\.json|(making|importing|restoring)-.*|.*\.(lease|tmp|partial))", re.I | re.S
 )
 """Names that files and folders between discussions have: a discussion of that name would be taken for one."""
 _LONGEST_NAME = 255

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -110,6 +110,23 @@ STEADY_WINDOW = Key(
     read=read_steady_window,
 )
 """Whether windows of the conversation stand."""
+
+
+def _exposed(value: Any) -> bool | tuple[str, ...] | None:
+    if isinstance(value, list):
+        return tuple(name for name in value if isinstance(name, str))
+    return value if isinstance(value, bool) else None
+
+
+EXPOSED = Key(
+    must={
+        "type": ["boolean", "array"],
+        "items": {"type": "string", "minLength": 1},
+        "x-allowed": "true, false, or a list of endpoint names",
+    },
+    read=_exposed,
+)
+"""Which endpoints clients can ask for."""
 _OF_A_RULE = ANY("", empty=False, read=bool)
 """A flag that a cleaning rule reads, too, and states."""
 _LIVENESS_KEYS = {
@@ -248,6 +265,12 @@ class UserSettings:
         TEXT,
         "Endpoint of an embeddings type that answers `/v1/embeddings` and `/api/embed`; empty: not served.",
     )
+    expose_endpoints: bool | tuple[str, ...] = key_field(
+        EXPOSED,
+        "Let clients ask endpoints without a workflow, as the models `<user>:raw/<endpoint>`: `true` for all "
+        "of the user's endpoint folder, or a list of names.",
+        default=False,
+    )
     discussion_id_from_header: str = key_field(TEXT, "Name of a request header that holds the discussion id.")
     progress_output: str = key_field(
         one_of(NO_PROGRESS, "reasoning", "status"),
@@ -301,6 +324,26 @@ state_file(
     "Users/_current-user.json: who is served without --User.",
     {"currentUser": TEXT("Name of a user file.", required=True, minLength=1)},
 )
+
+
+_SHAPES_CONVERSATIONS = (
+    "chatCompleteAddUserAssistant",
+    "chatCompletionAddMissingAssistantGenerator",
+    "livenessToolCall",
+    "openWebUITaskWorkflow",
+    "progressOutput",
+    "steadyWindow",
+)
+"""Settings that add to a conversation or to its answer, or bring in a workflow."""
+
+
+def for_plain_model(user: UserSettings) -> UserSettings:
+    """The same user for a request that runs no workflow: no setting changes what the client sent. Source:
+    operate.md 4.
+    """
+    kept = {name: value for name, value in user.raw.items() if name not in _SHAPES_CONVERSATIONS}
+    without = {SETTINGS[name].attribute: SETTINGS[name].absent for name in _SHAPES_CONVERSATIONS}
+    return replace(user, raw=MappingProxyType(kept), **without)
 
 
 def load_user(snapshot: ConfigSnapshot, name: str) -> UserSettings:

@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING, Any, cast
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
 from Middleware.common.secrets import is_secret_place, mask_keys
 from Middleware.config.keys import Key, field_meant, object_schema
-from Middleware.config.paths import MACHINES_FILE, is_archived_user, is_tool_file, is_user_pointer
+from Middleware.config.paths import (
+    ALIASES_FILE,
+    MACHINES_FILE,
+    is_archived_user,
+    is_tool_file,
+    is_user_pointer,
+)
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -180,6 +186,8 @@ KINDS = {
     "StructuredOutputs": "structuredoutput",
 }
 """Top folder below the config root -> name of the schema of its files. Workflows: `workflow_shape`."""
+_SINGLE_FILES = {MACHINES_FILE: "machines", ALIASES_FILE: "aliases"}
+"""Files directly in the config root."""
 
 _WORDS = {
     "object": "an object",
@@ -218,8 +226,8 @@ def schema_kind(file: str) -> str | None:
         return "userpointer"
     if is_archived_user(file):
         return None
-    if file == MACHINES_FILE:
-        return "machines"
+    if file in _SINGLE_FILES:
+        return _SINGLE_FILES[file]
     if is_tool_file(file):
         return "mcptool"
     return KINDS.get(file.partition("/")[0])

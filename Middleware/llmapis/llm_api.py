@@ -39,28 +39,30 @@ class LlmApiService:
     """One endpoint with one preset. May be used for several calls, also at the same time.
 
     `user` None: the current request's, else the process's. `snapshot` None: the current request's, else a new
-    one. `pinned`: the addresses to connect to. `wished`: canonical samplers of the client, laid over the
-    preset, the backup's too. Raises ConfigError (also ConfigMissing), ValueError for an
+    one. `max_tokens` None: no limit is sent. `pinned`: the addresses to connect to. `wished`: canonical
+    samplers of the client, laid over the preset, the backup's too; `without_preset`: they alone, whatever the
+    endpoint's file has. Raises ConfigError (also ConfigMissing), ValueError for an
     unknown API type."""
 
     def __init__(
         self,
         endpoint: str,
         presetname: str | None,
-        max_tokens: int,
+        max_tokens: int | None,
         stream: bool = False,
         *,
         user: UserSettings | None = None,
         snapshot: ConfigSnapshot | None = None,
         pinned: tuple[str, ...] = (),
         wished: Mapping[str, Any] | None = None,
+        without_preset: bool = False,
     ) -> None:
         self.snapshot = snapshot if snapshot is not None else current_snapshot()
         self.user = user if user is not None else current_user(self.snapshot)
         self.endpoint: EndpointConfig = load_endpoint(self.snapshot, self.user, endpoint)
         ensure_generates(self.endpoint)
         self.presetname, self.max_tokens, self.stream = presetname, max_tokens, stream
-        self._pinned, self._wished = pinned, wished or {}
+        self._pinned, self._wished, self._without_preset = pinned, wished or {}, without_preset
         self._running: set[object] = set()
         self._streams: WeakSet[ServiceStream] = WeakSet()
         self._class = backend_of(self.endpoint)
@@ -188,6 +190,7 @@ class LlmApiService:
             snapshot=self.snapshot,
             pinned=pinned,
             wished=self._wished,
+            without_preset=self._without_preset,
         )
 
     def _open_stream(self, call: CallArguments) -> ServiceStream:
@@ -200,15 +203,19 @@ class LlmApiService:
         yield from counted_stream(call, self.endpoint.name, self._open_stream(call))
 
     def _resolved_samplers(self) -> JsonObject:
+        gen = {} if self._without_preset else self._preset_samplers()
+        if not self._wished:
+            return gen  # nearly every call: a long logit_bias is not copied for nothing
+        return deep_merge(gen, translate(self._wished, self.endpoint.api_type, of="clientParameters"))
+
+    def _preset_samplers(self) -> JsonObject:
         samplers = load_samplers(self.snapshot, self.user, self.endpoint, self.presetname)
         gen = (
             translate(samplers.block, self.endpoint.api_type) if samplers.canonical else dict(samplers.block)
         )
         if samplers.append:
             gen = deep_merge(gen, samplers.append)
-        if not self._wished:
-            return gen  # nearly every call: a long logit_bias is not copied for nothing
-        return deep_merge(gen, translate(self._wished, self.endpoint.api_type, of="clientParameters"))
+        return gen
 
     def _settings(self, stream: bool) -> HandlerSettings:
         endpoint = self.endpoint

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from Middleware.common.costs import Cost
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, JsonObject
 from Middleware.llmapis.backend_errors import told_error
@@ -16,7 +17,8 @@ class LlmText(str):
     """A `str` that also knows how the answer ended. It equals, hashes and prints as the plain text.
 
     `usage`: `{"prompt_tokens", "completion_tokens", "total_tokens", ...}` or None. Source: spec backends.md
-    10. `cut_call`: the model called a tool, and the end of the answer cut the call."""
+    10. `cut_call`: the model called a tool, and the end of the answer cut the call. `cost`: what the call
+    cost; None: its endpoint has no price."""
 
     finish_reason: str | None
     native_finish_reason: str | None
@@ -25,6 +27,7 @@ class LlmText(str):
     model: str | None
     refusal: bool
     cut_call: bool
+    cost: Cost | None
 
     def __new__(
         cls,
@@ -37,11 +40,12 @@ class LlmText(str):
         model: str | None = None,
         refusal: bool = False,
         cut_call: bool = False,
+        cost: Cost | None = None,
     ) -> LlmText:
         made = super().__new__(cls, text)
         made.finish_reason, made.native_finish_reason = finish_reason, native_finish_reason
         made.thinking, made.usage, made.model = thinking, usage, model
-        made.refusal, made.cut_call = refusal, cut_call
+        made.refusal, made.cut_call, made.cost = refusal, cut_call, cost
         return made
 
     def told_apart(self, text: str, thinking: str) -> LlmText:
@@ -82,14 +86,14 @@ def count_call(
     def written_text() -> str:
         return f"{facts.get('thinking') or ''}{text or ''}"
 
-    request.usage.add(full_usage(facts.get("usage"), written_text, prompt_tokens))
+    request.usage.add(full_usage(facts.get("usage"), written_text, prompt_tokens), facts.get("cost"))
 
 
 # --------------------------------------------------------------------------
 # A stream as one whole answer. Pure.
 
 
-_FACTS = ("native_finish_reason", "usage", "model")
+_FACTS = ("native_finish_reason", "usage", "model", "cost")
 
 
 def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:

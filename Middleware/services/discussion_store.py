@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from Middleware.common.errors import Forbidden
 from Middleware.config.paths import is_discussion_id
+from Middleware.services.kept_states import Correctable
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import hold_lock, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 MEMORY_ENDS = "memory_ends.json"
 """What each file memory covers; `file_memories.py` knows its form."""
+
+MEMORY_PINS = "memory_pins.json"
+"""Which file memories are pinned; `file_memories.py` knows its form."""
 
 BACKED_UP = ("memories.json", MEMORY_ENDS, "chat_summary.json", "state_document.md")
 """Files of which one previous version is kept as `<name>.bak`."""
@@ -61,7 +65,7 @@ class FolderUnusable(OSError):
     """The folder of a discussion cannot be made or written to. The log has a line about it already."""
 
 
-class DiscussionStore:
+class DiscussionStore(Correctable):
     """Files of the discussion `discussion_id` below the discussions root.
 
     `key_hash`: `api_key_hash` of the request's key, None without one. `encryption_key`: Fernet key, None =
@@ -82,6 +86,7 @@ class DiscussionStore:
         install: Path | None = None,
         folder_name: str | None = None,
     ) -> None:
+        super().__init__()
         if not is_discussion_id(discussion_id):
             raise ValueError(f"{discussion_id!r} is not a valid discussion id")
         self.discussion_id, self.key_hash = discussion_id, key_hash
@@ -143,8 +148,12 @@ class DiscussionStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the discussion's lock; makes the folder. The thread that holds it may take it again."""
+        """Hold the discussion's lock; makes the folder. The thread that holds it may take it again.
+
+        A correction that was killed halfway is undone first.
+        """
         with hold_lock(self.make_folder() / ".lock"):
+            self.undo_unfinished()
             yield
 
     @contextmanager
@@ -275,6 +284,13 @@ class DiscussionStore:
                 return self._decode(place.read_bytes())
         return None
 
+    def settle_backup(self, name: str) -> None:
+        """Make the backup of a file, if there is one, the same as the file: what is gone stays gone."""
+        with self.lock():
+            path = self.path(name)
+            if _is_there(_backup_of(path)) and (data := _bytes(path)) is not None:
+                self._put(_backup_of(path), data)
+
     def put_plain(self, name: str, data: bytes) -> None:
         """Write a whole file, encrypted if need be."""
         with self.lock():
@@ -401,6 +417,11 @@ class Entry:
 
     text: str
     hash: str
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether it stands only for the messages that it covers, so that no memory is made of them."""
+        return not self.text
 
 
 Entries = tuple[Entry, ...]

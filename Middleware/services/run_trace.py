@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from Middleware.common.costs import Cost
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext
 from Middleware.config.loader import outdated_files
@@ -75,7 +76,8 @@ class CallTrace:
     texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt; `compared`, `shared_chars`,
     `leaves`, `expected_chars`: it beside the best of the last prompts that the same server was sent, as
     `held_prompts.Comparison`; numbers alone, so private runs have them too. `machine`: the word of its
-    endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say.
+    endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say. `cost`: None: its
+    endpoint has no price, or it failed before anything came.
     """
 
     kind: str
@@ -112,6 +114,7 @@ class CallTrace:
     expected_chars: int = 0
     machine: str = ""
     load_s: float | None = None
+    cost: Cost | None = None
 
     def note_prompt(self, chars: int, seen: Comparison) -> None:
         """How long its prompt is, and how much of it was sent before to the same server."""
@@ -209,7 +212,9 @@ class RunTrace:
     `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`: it
     got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
     protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `usage`: of the
-    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered. `state`:
+    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered. `costs`:
+    of all calls so far, those that the client is not told of too, a sum for each currency. `key`: the name of
+    the client's key, empty: it has none. `state`:
     `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on), `done`,
     `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
     `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who looks
@@ -230,6 +235,7 @@ class RunTrace:
     answered: float = NOT_YET
     ended: float = NOT_YET
     user: str = ""
+    key: str = ""
     workflow: str = ""
     answering: str = ""
     model: str = ""
@@ -245,7 +251,8 @@ class RunTrace:
     cancelled_by: str = ""
     finish_reason: str | None = None
     usage: Mapping[str, Any] | None = None
-    all_usage: Mapping[str, int] | None = None
+    all_usage: Mapping[str, Any] | None = None
+    costs: tuple[Cost, ...] = ()
     asked: bytes = field(default=b"", repr=False)
     asked_left_out: int = 0
     secrets: tuple[str, ...] = field(default=(), repr=False)
@@ -272,7 +279,7 @@ class RunTrace:
         self.tell("waiting")
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
-        self.user, self.model, self.api_type = request.user, request.model_name, request.api_type
+        self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type
         self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
         if request.api_key and not request.privacy:
             self.secrets = (request.api_key,)

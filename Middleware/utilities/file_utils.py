@@ -44,7 +44,7 @@ def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
     target = Path(os.path.realpath(path))
     try:
         _replace(target, data, new_mode)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         error.filename, error.filename2 = str(target), None
         raise
@@ -67,7 +67,8 @@ def _replace(target: Path, data: bytes, new_mode: int) -> None:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last, also over a loss of power. Raises OSError."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -186,9 +187,14 @@ def confined_path(text: str, base: str | None) -> Path:
             raise PathLeaves(base)
         refused = Path(os.path.relpath(real, folder)).parts
     for part in refused:
-        if part.split(".")[0].strip().casefold() in _RESERVED:
+        if is_device_name(part):
             raise PathRefused(f"'{part}' is the name of a device")
     return path
+
+
+def is_device_name(part: str) -> bool:
+    """Whether Windows takes the name of a file, whatever its ending, for a device."""
+    return part.split(".")[0].strip().casefold() in _RESERVED
 
 
 # --------------------------------------------------------------------------

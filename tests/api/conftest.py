@@ -27,7 +27,13 @@ class FakeEngine:
         self.calls = []
 
     def manager(self, user, request):
-        return SimpleNamespace(user=user, request=request, open_run=self._named(user, request))
+        plain = self._plain(user, request)
+        return SimpleNamespace(
+            user=user, request=request, open_run=self._named(user, request), open_plain_run=plain
+        )
+
+    def _plain(self, user, request):
+        return lambda endpoint, question: self._open(user, request, question, {"endpoint": endpoint})
 
     def _named(self, user, request):
         return lambda name, question, **call: self._open(user, request, question, {**call, "name": name})

@@ -33,12 +33,12 @@ class Recorded(NamedTuple):
             return {**body, "messages": [one for one in body["messages"] if isinstance(one, dict)]}
         return body
 
-    def send(self, client: Any) -> Any:
-        """The answer, whole."""
+    def send(self, client: Any, address: str = "") -> Any:
+        """The answer, whole. `address`: what stands before the path."""
         headers = [(k, v) for k, v in self.request["headers"] if k.lower() not in _OF_THE_CONNECTION]
         method = self.request["method"]
         return client.open(
-            self.request["path"], method=method, headers=headers, json=self.body, buffered=True
+            address + self.request["path"], method=method, headers=headers, json=self.body, buffered=True
         )
 
 

@@ -21,6 +21,7 @@ from Middleware.api.handlers.front_ends import all_doors
 from Middleware.api.requests.chat_messages import newest_text
 from Middleware.api.requests.request_life import LIFE, RequestLife
 from Middleware.api.wsgi.doors import Doors, Generation, WaitingRequest, routes_to
+from Middleware.api.wsgi.model_addresses import MODEL_OF_ADDRESS
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.common.request_context import RequestContext
 from Middleware.protocols.base import PLAIN
@@ -309,6 +310,11 @@ class TestModelsOfAMachine:
         assert environ["wsgi.input"].read() == (
             body if isinstance(body, bytes) else json.dumps(body).encode()
         )
+
+    def test_the_model_of_the_address_counts_first(self):
+        """Whatever the body says (operate.md 4)."""
+        environ = self.request({"model": "a"}) | {MODEL_OF_ADDRESS: "b"}
+        assert machine_asked(environ, self.DOORS, is_task=False) == Ask("desk", "b")
 
     def test_another_route_says_nothing(self):
         assert machine_asked({**asking({}), "PATH_INFO": "/other"}, self.DOORS, is_task=False) is None

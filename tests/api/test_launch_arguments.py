@@ -124,6 +124,20 @@ class TestServer:
         assert made.facts.concurrency_level == "request" and made.rules.max_queue == 0
         assert made.rules.access.loopback and made.command is None
 
+    def test_the_history(self, launch, tmp_path):
+        """Off, unless a folder is named; 90 days are kept."""
+        assert launch("--User", "mira").facts.history_directory is None
+        facts = launch("--User", "mira", "--history", f"{tmp_path}/h/").facts
+        assert (facts.history_directory, facts.history_days) == (tmp_path / "h", 90)
+        assert launch("--User", "mira", "--history-days", "7").facts.history_days == 7
+
+    @pytest.mark.parametrize("words", [("--history", " "), ("--history-days", "0")])
+    def test_what_is_no_history(self, launch, words, capsys):
+        """An empty variable of a shell is no folder."""
+        with pytest.raises(SystemExit) as stop:
+            launch("--User", "mira", *words)
+        assert stop.value.code == 2
+
     @pytest.mark.parametrize(("words", "size"), [((), 64), (("--max-body-mb", "8"), 8)])
     def test_how_large_a_body_may_be(self, launch, words, size):
         """In MiB."""

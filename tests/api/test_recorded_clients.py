@@ -9,14 +9,31 @@ from tests.api.recorded import RECORDED
 REFUSED_ON_PURPOSE = {"messages": str}
 """A field that the recorder was made to send in another type."""
 PULLS = ("/api/pull", "/api/blobs", "/api/create", "/api/push", "/api/copy", "/api/delete")
+each = pytest.mark.parametrize("recorded", RECORDED, ids=str)
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=str)
-def test_it_is_served(client, configs, recorded):
-    """No recorded path is unknown, and no recorded body is refused."""
-    answer = recorded.send(client)
+def status_of(recorded):
+    """What it should be answered with."""
     odd = any(
         isinstance((recorded.body or {}).get(field), kind) for field, kind in REFUSED_ON_PURPOSE.items()
     )
-    wanted = 404 if recorded.path.startswith(PULLS) else 400 if odd else 200
-    assert answer.status_code == wanted, (recorded.request["method"], recorded.path, answer.text[:300])
+    return 404 if recorded.path.startswith(PULLS) else 400 if odd else 200
+
+
+@each
+def test_it_is_served(client, configs, recorded):
+    """No recorded path is unknown, and no recorded body is refused."""
+    answer = recorded.send(client)
+    said = (recorded.request["method"], recorded.path, answer.text[:300])
+    assert answer.status_code == status_of(recorded), said
+
+
+@each
+def test_it_is_served_for_the_user_of_its_address(client, facts, configs, engine, recorded):
+    """On a server with several users, whatever its program calls the model, or if it has no field for one."""
+    configs("Users/jo.json", {"port": 5000})
+    facts(users=("jo", "mira"))
+    answer = recorded.send(client, "/as/mira")
+    said = (recorded.request["method"], recorded.path, answer.text[:300])
+    assert answer.status_code == status_of(recorded), said
+    assert {call.request.user for call in engine.calls} <= {"mira"}

@@ -25,8 +25,9 @@ def user(content):
 def ask(configs, engine):
     """`ask(messages, task=..., headers=...)` opens a run and gives the engine's call."""
 
-    def opened(messages, *, task=None, headers=None):
-        request = RequestContext("R", "mira", "openaichatcompletion", task=task, snapshot=default_snapshot())
+    def opened(messages, *, task=None, headers=None, **more):
+        facts = {"task": task, "snapshot": default_snapshot(), **more}
+        request = RequestContext("R", "mira", "openaichatcompletion", **facts)
         open_answer(request, ClientQuestion(messages, True, [CALL], "auto"), headers)
         return engine.last
 
@@ -71,6 +72,20 @@ class TestOpenAnswer:
         call = ask(user("a [DiscussionId]d[/DiscussionId]b"), task="unknown", headers={"x-chat": "c"})
         assert call.messages == user("a b")
         assert call.discussion_id is None and not hasattr(call, "name")
+
+    @pytest.mark.parametrize("task", [None, "title_generation"])
+    def test_a_plain_model_runs_no_workflow(self, ask, configs, task):
+        """Not for a background task either; nothing the user sets touches its messages (operate.md 4)."""
+        settings = {
+            "openWebUITaskWorkflow": "Tasks",
+            "livenessToolCall": LIVENESS,
+            "discussionIdFromHeader": "X-Chat",
+        }
+        configs("Users/mira.json", settings)
+        talk = [{"role": "assistant", "content": "", "tool_calls": [CALL]}, *user("Hi")]
+        call = ask(talk, task=task, headers={"x-chat": "c"}, raw_endpoint="main")
+        assert (call.endpoint, call.messages, call.discussion_id) == ("main", talk, None)
+        assert call.user.liveness_tool_call is None
 
     def test_a_background_task_may_have_a_workflow_of_its_own(self, ask, configs):
         """Instead of the normal routing."""

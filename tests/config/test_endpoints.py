@@ -32,6 +32,7 @@ OTHER_KEYS = (
     "apiKeyEnv",
     "apiTypeConfigFileName",  # leads to the other half of the value
     "modelNameForDisplayOnly",  # for people
+    "pricePerMillionTokens",  # a value of several keys: `price`
     "thinkTagText",  # of old files, without effect
     *(f"{flag}ToStartOf{place}" for flag in ("addText", "textToAdd") for place in PLACES),
     "ensureTextAddedToAssistantWhenChatCompletion",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { clock, number, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
+import { clock, costWords, loadedWords, money, number, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -12,6 +12,20 @@ test("durations have one form each (13.3)", () => {
 
 test("numbers from 1,000 have thin spaces; a share of one keeps a digit", () => {
   assert.deepEqual([0, 0.4, 9.3, 999, 1204, 1234567, -4127].map(number), ["0", "0.4", "9", "999", "1\u202f204", "1\u202f234\u202f567", "-4\u202f127"]);
+});
+
+test("money has two decimals, and small sums two digits that say something", () => {
+  assert.deepEqual([0, 2.5, 0.1, 0.0123, 0.000003, 1234.567].map(money), ["0.00", "2.50", "0.10", "0.012", "0.000003", "1234.57"]);
+});
+
+test("a cost names its currencies, which are never added", () => {
+  assert.equal(plain(costWords({ amounts: { USD: 0.25 }, about: false })), "0.25 USD");
+  assert.equal(plain(costWords({ amounts: { EUR: 0.5, USD: 0.0123 }, about: true })), "about 0.50 EUR and 0.012 USD");
+});
+
+test("a server says what it has loaded", () => {
+  assert.equal(loadedWords({ url: "", server: "Ollama", models: ["a:1b", "b:2b"], slots: null }), "Ollama: a:1b, b:2b");
+  assert.equal(loadedWords({ url: "", server: "llama.cpp", models: [], slots: { busy: 1, total: 2 } }), "llama.cpp: no model, 1 of 2 slots busy");
 });
 
 test("sizes count in thousands", () => {

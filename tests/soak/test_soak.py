@@ -188,4 +188,4 @@ def all_at_once(server: Server, backend: FakeBackend) -> None:
         assert backend.wait_for_call(f"{mark}-{number}.")
     for connection, _ in open_ones:
         connection.close()
-    assert json.loads(server.request("GET", "/health")[1]) == {"status": "ok"}
+    assert json.loads(server.request("GET", "/health")[1])["status"] == "ok"

@@ -18,7 +18,7 @@ from Middleware.api.command_registry import (
     nonempty_text,
 )
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
-from Middleware.api.requests.request_fields import parse_model_field
+from Middleware.api.requests.model_names import parse_model_field
 from Middleware.common.errors import ClientRequestError, ConfigError, MiddlewareError, RequestCancelled
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request

@@ -1,78 +1,60 @@
 """`--memory ACTION [ID] [FILE]`: looks after the discussions of one user. Prints, never serves.
 
+What corrects memories is `memory_corrections.py`.
+
 Keys come from the environment only: `HEADRACE_API_KEY` (whose discussions) and
 `HEADRACE_NEW_API_KEY` (rekey); WilmerAI's names `WILMER_API_KEY` and `WILMER_NEW_API_KEY` are understood.
-Source: spec memory.md 15.
+Source: spec memory.md 15, operate.md 6.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
+import logging
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, document_of
+from Middleware.api.commands.memory_corrections import CORRECTIONS, print_remembered
+from Middleware.api.commands.memory_desk import (
+    FAULTS,
+    KEY,
+    NEW_KEY,
+    Action,
+    Desk,
+    Wishes,
+    desk_of,
+    key_in,
+    sentence_of,
+)
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
-from Middleware.common.errors import ClientRequestError, MiddlewareError
+from Middleware.common.errors import ClientRequestError
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
+from Middleware.common.request_context import ClientQuestion, enter_request
 from Middleware.common.types import Messages
-from Middleware.config.loader import tree_of
-from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.config.users import UserSettings
 from Middleware.llmapis.embedding_service import EmbeddingService
-from Middleware.services.data_folders import discussions_root, old_discussions
+from Middleware.services.backup.tree_use import TreeBusy, enter_data
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
-from Middleware.services.discussion_store import MEMORIES, SUMMARY, ChunkList, reason_of
+from Middleware.services.discussion_store import SUMMARY, ChunkList
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
+from Middleware.utilities.sensitive_logging_utils import SensitiveFilter
 from Middleware.utilities.text_utils import count_of
-from Middleware.workflows.checks.memory_rebuild import Rebuild
+from Middleware.workflows.checks.memory_rebuild import STOP_AFTER, Rebuild
 from Middleware.workflows.managers.workflow_manager import WorkflowManager, prepare_question
+from Middleware.workflows.memory.corrections import SUMMARY_NUMBER, Corrections
 from Middleware.workflows.memory.file_writer import Told
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.upkeep import backfill, count_lacking, embeddings_endpoint, vector_count
+from Middleware.workflows.memory.writer import NothingComes
 
-KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
-_OLD_NAMES = {KEY: "WILMER_API_KEY", NEW_KEY: "WILMER_NEW_API_KEY"}
-"""Our variable -> WilmerAI's, which is read when ours is not set."""
 _NEWEST = 3
-FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error)
-"""What is told in one sentence: the discussion, a file or the disk is at fault."""
-
-
-def _key_in(name: str) -> str:
-    """The key that the environment gives under our name, else under the old one; empty: none."""
-    return os.environ.get(name, "").strip() or os.environ.get(_OLD_NAMES[name], "").strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What every action works with. `readings`: the folders of the key, by each reading of its bytes."""
-
-    user: UserSettings
-    request: RequestContext
-    readings: tuple[DiscussionFolders, ...]
-    preview: bool
-
-    @property
-    def folders(self) -> DiscussionFolders:
-        """Where new discussions go."""
-        return self.readings[0]
-
-    def folders_of(self, discussion_id: str) -> DiscussionFolders:
-        """Where a discussion is, or would be made."""
-        return next((each for each in self.readings if each.files(discussion_id)), self.folders)
-
-    def discussions(self) -> Iterator[tuple[DiscussionFolders, str]]:
-        """All there are."""
-        return ((each, discussion_id) for each in self.readings for discussion_id in each.ids())
 
 
 @COMMANDS.register("memory")
@@ -89,6 +71,19 @@ class Memory(Command):
         parser.add_argument(
             "--preview", action="store_true", help="Show what --memory would do without doing it."
         )
+        parser.add_argument(
+            "--matching", metavar="TEXT", help="With --memory forget: forget every memory that contains TEXT."
+        )
+        parser.add_argument(
+            "--for-good",
+            action="store_true",
+            help="With --memory forget: also delete backups and everything that an undo needs.",
+        )
+        parser.add_argument(
+            "--keep-going",
+            action="store_true",
+            help=f"With --memory rebuild: don't stop when {STOP_AFTER} chunks in a row give no memory.",
+        )
 
     def run(self, arguments: Namespace) -> int:
         """Exit status 0; 1 if anything remains undone; 2 for a usage error."""
@@ -96,52 +91,29 @@ class Memory(Command):
         known = ACTIONS.get(action)
         if known is None:
             return _usage(f"found {action!r}, allowed: {', '.join(ACTIONS)}")
-        if not known.least <= len(words) <= known.most:
+        wishes = Wishes.of(arguments)
+        least = known.least - ("--matching" in wishes.options() and "--matching" in known.options)
+        if not least <= len(words) <= known.most:
             return _usage(f"{action}: give {known.wants}")
+        for option in wishes.options():
+            if option not in known.options:
+                return _usage(f"{action}: {option} is not an option of this action")
         if len(launch_facts().users) > 1:
             return _usage("give --User once: --memory works for one user")
         try:
-            desk = _desk(arguments.preview)
+            if not wishes.preview:
+                enter_data(launch_facts())
+            desk = desk_of(wishes)
             with enter_request(desk.request):
                 return known.work(desk, *words)
-        except FAULTS as error:
-            print(f"error: {_sentence(error)}")
+        except (*FAULTS, TreeBusy) as error:
+            print(f"error: {sentence_of(error)}")
             return 1
-
-
-def _sentence(error: BaseException) -> str:
-    return reason_of(error) if isinstance(error, OSError | sqlite3.Error) else str(error)
 
 
 def _usage(what: str) -> int:
     print(f"--memory: {what}", file=sys.stderr)
     return 2
-
-
-def _desk(preview: bool) -> Desk:
-    facts = launch_facts()
-    snapshot = tree_of(facts.config_directory).snapshot()
-    user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
-    key = _key_in(KEY) or None
-    request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
-    _refuse_no_folder(discussions_root(user))
-    readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
-    return Desk(user, request, readings, preview)
-
-
-def _refuse_no_folder(root: Path) -> None:
-    """A file in its place would look like a folder without discussions."""
-    if root.exists() and not root.is_dir():
-        raise ArchiveRefused(f"{root} is a file, allowed: the folder of the discussions")
-
-
-def _folders(user: UserSettings, key: str | None) -> DiscussionFolders:
-    return DiscussionFolders(
-        discussions_root(user),
-        api_key_hash(key) if key else None,
-        derive_key(key, user.name) if key and user.encrypt_using_api_key else None,
-        old_discussions(user),
-    )
 
 
 # --- actions ---
@@ -157,7 +129,7 @@ def _list(desk: Desk) -> int:
             print(f"{each}: {_counts(folders, each)}")
         except FAULTS as error:
             unreadable += 1
-            print(f"{each}: cannot be read: {_sentence(error)}")
+            print(f"{each}: cannot be read: {sentence_of(error)}")
     counted = ", ".join(f"{count} in {place}" for place, count in places.items())
     print(f"discussions of user {desk.user.name}: {counted}")
     return 1 if unreadable else 0
@@ -167,7 +139,7 @@ def _counts(folders: DiscussionFolders, discussion_id: str) -> str:
     store = folders.store(discussion_id)
     newest = max(path.stat().st_mtime for path in folders.files(discussion_id).values())
     return (
-        f"memories {len(ChunkList(store, MEMORIES).load())}, vector memories {vector_count(store)}, "
+        f"memories {len(MemoryReader(store).memories())}, vector memories {vector_count(store)}, "
         f"summary {'yes' if ChunkList(store, SUMMARY).load() else 'no'}, "
         f"last change {datetime.fromtimestamp(newest):%Y-%m-%d %H:%M}"
     )
@@ -177,16 +149,18 @@ def _show(desk: Desk, discussion_id: str) -> int:
     folders = desk.folders_of(discussion_id)
     store = folders.existing(discussion_id)
     for name, path in folders.files(discussion_id).items():
-        facts = path.stat()
-        print(f"{name}: {facts.st_size} bytes, {datetime.fromtimestamp(facts.st_mtime):%Y-%m-%d %H:%M}")
-    reader = MemoryReader(store)
-    memories = reader.memories()
-    print(f"\nmemories {len(memories)}, vector memories {vector_count(store)}")
-    for number, entry in list(enumerate(memories, 1))[-_NEWEST:]:
-        print(f"\nmemory {number}:\n{entry.text}")
-    for summary in ChunkList(store, SUMMARY).load():
-        print(f"\nsummary:\n{summary.text}")
-    print(f"\nstate document:\n{reader.state_document()}")
+        stat = path.stat()
+        print(f"{name}: {stat.st_size} bytes, {datetime.fromtimestamp(stat.st_mtime):%Y-%m-%d %H:%M}")
+    held = Corrections(store).all()
+    memories = [each for each in held if each.number.startswith("f")]
+    facts = [each for each in held if each.number.startswith("v")]
+    print(f"\nmemories {len(memories)}, vector memories {len(facts)}")
+    for each in [*memories[-_NEWEST:], *facts[-_NEWEST:]]:
+        print_remembered(each)
+    for each in held:
+        if each.number == SUMMARY_NUMBER:
+            print_remembered(each)
+    print(f"\nstate, state document:\n{MemoryReader(store).state_document()}")
     return 0
 
 
@@ -204,9 +178,25 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
             f"{discussion_id}: {count_of(len(messages), 'message')} in "
             f"{count_of(count, 'chunk')} would replace its memories"
         )
+        if rebuild.makes_document():
+            print(f"{discussion_id}: the state document would be brought up to date")
         return 0
-    with progress("memories") as told:
-        left = rebuild.run(told)
+    with counted_warnings():
+        return _make_memories(desk, rebuild, count)
+
+
+def _make_memories(desk: Desk, rebuild: Rebuild, count: int) -> int:
+    discussion_id = rebuild.discussion_id
+    try:
+        with progress("memories", lines=True) as told:
+            left = rebuild.run(told, stop_after=None if desk.wishes.keep_going else STOP_AFTER)
+    except NothingComes as error:
+        print(
+            f"{discussion_id}: stopped, because {STOP_AFTER} chunks in a row gave no memory ({error}). "
+            "The old memories stay. Check the model and its prompts, then run the command again to continue; "
+            "with --keep-going it tries all chunks"
+        )
+        return 1
     if left:
         print(
             f"{discussion_id}: {count_of(left, 'chunk')} gave no memory, so the old memories stay; "
@@ -216,6 +206,19 @@ def _rebuild(desk: Desk, discussion_id: str, file: str) -> int:
     print(
         f"{discussion_id}: the new memories cover {count_of(count, 'chunk')}; the old ones are kept as .bak"
     )
+    return _make_document(rebuild) if rebuild.makes_document() else 0
+
+
+def _make_document(rebuild: Rebuild) -> int:
+    with progress("facts in the state document", lines=True) as told:
+        left = rebuild.make_document(told)
+    if left:
+        print(
+            f"{rebuild.discussion_id}: the state document lacks {count_of(left, 'fact')}; "
+            "the next turn of the chat adds them"
+        )
+        return 1
+    print(f"{rebuild.discussion_id}: the state document is up to date")
     return 0
 
 
@@ -241,7 +244,7 @@ def _backfill(desk: Desk, *discussion_id: str) -> int:
             status = max(status, _backfill_discussion(desk, service, folders, each))
         except FAULTS as error:
             status = 1
-            print(f"{each}: cannot be read: {_sentence(error)}")
+            print(f"{each}: cannot be read: {sentence_of(error)}")
     return status
 
 
@@ -261,7 +264,7 @@ def _backfill_discussion(
 
 
 def _rekey(desk: Desk) -> int:
-    key, new_key = _key_in(KEY), _key_in(NEW_KEY)
+    key, new_key = key_in(KEY), key_in(NEW_KEY)
     if not key:
         raise ArchiveRefused(f"rekey needs the old key in the environment variable {KEY}")
     new = derive_key(new_key, desk.user.name) if new_key else None
@@ -351,7 +354,7 @@ def _take_over(desk: Desk, folder: Path) -> int:
             left_out = desk.folders.take_over(source, each)
         except FAULTS as error:
             undone += 1
-            print(f"{each}: not imported: {_sentence(error)}")
+            print(f"{each}: not imported: {sentence_of(error)}")
             continue
         done += 1
         for name in left_out:
@@ -365,38 +368,38 @@ def _take_over(desk: Desk, folder: Path) -> int:
     return 1 if undone else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """`wants`: what stands after its name, in words; `least`, `most`: how many words that are."""
-
-    work: Callable[..., int]
-    wants: str
-    least: int
-    most: int
-
-
 ACTIONS = {
     "list": Action(_list, "no further words", 0, 0),
     "show": Action(_show, "an ID", 1, 1),
-    "rebuild": Action(_rebuild, "an ID and a FILE", 2, 2),
+    "rebuild": Action(_rebuild, "an ID and a FILE", 2, 2, ("--keep-going",)),
     "backfill": Action(_backfill, "an ID or no further words", 0, 1),
     "rekey": Action(_rekey, "no further words", 0, 0),
     "export": Action(_export, "an ID and a FILE", 2, 2),
     "import": Action(_import, "a FILE or a FOLDER", 1, 1),
+    **CORRECTIONS,
 }
 
 
+_LINES = 20
+"""So many lines of progress at the most where there is no terminal."""
+
+
 @contextmanager
-def progress(label: str) -> Iterator[Told]:
-    """A bar on the terminal, if `tqdm` is installed and there is a terminal."""
+def progress(label: str, *, lines: bool = False) -> Iterator[Told]:
+    """A bar on the terminal, if `tqdm` is installed and there is a terminal. `lines`: else lines of text."""
     bars: list[Any] = []
+    printed = 0
 
     def show_progress(done: int, whole: int) -> None:
+        nonlocal printed
         bar = bars[0] if bars else _bar(label, whole)
         bars[:] = [bar]
-        if bar is not None:
+        if bar is not None and not bar.disable:
             bar.n = done
             bar.refresh()
+        elif lines and done * _LINES // whole > printed:
+            printed = done * _LINES // whole
+            print(f"{label}: {done} of {whole}", flush=True)
 
     try:
         yield show_progress
@@ -412,3 +415,28 @@ def _bar(label: str, whole: int) -> Any:
     except ImportError:
         return None
     return tqdm(total=whole, desc=label, disable=None)
+
+
+class _WarningCounter(logging.Handler):
+    """Keeps each warning and error of the log once, with its number."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.addFilter(SensitiveFilter())
+        self.counts: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.counts[record.getMessage()] += 1
+
+
+@contextmanager
+def counted_warnings() -> Iterator[None]:
+    """What the work warns of is printed at its end, each warning once with how often it came."""
+    counter, root = _WarningCounter(), logging.getLogger()
+    root.addHandler(counter)
+    try:
+        yield
+    finally:
+        root.removeHandler(counter)
+        for message, count in counter.counts.items():
+            print(f"warning, {count_of(count, 'time')}: {message}")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from Middleware.api.console.config_masks import Mask, mask_of
 from Middleware.api.console.left_places import left_json, left_place
 from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
@@ -24,6 +23,7 @@ from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.utilities.config_masks import Mask, mask_of
 
 # --------------------------------------------------------------------------
 # What each cleaning rule took from an answer: the rules run again, one after the other, over the whole
@@ -185,7 +185,7 @@ def request_as_curl(
         headers.append(how.quote_parts(["Authorization: Bearer ", None], KEY))
     if run.path.startswith("/console/"):
         headers.append(how.quoted("X-Headrace-Console: 1"))
-    url = how.word(address + quote(run.path, safe="/:"))
+    url = how.word(address + quote(run.path, safe="/:%"))
     return _command(how, url, headers, _body(run.asked, mask), is_cut)
 
 
@@ -200,9 +200,8 @@ def as_explain(run: RunTrace, node: NodeTrace, shell: str) -> str:
 def workflow_name(run: RunTrace, node: NodeTrace) -> str:
     """The name by which the command line finds the workflow: a shared folder's start has its model's name."""
     name = node.workflow.rpartition("/")[2].removesuffix(".json")
-    if name == DEFAULT_WORKFLOW and run.model.startswith(f"{run.user}:"):
-        return run.model
-    return name
+    model = run.model.rpartition(" -> ")[2]  # behind the client's own name for it
+    return model if name == DEFAULT_WORKFLOW and model.startswith(f"{run.user}:") else name
 
 
 def _command(how: Shell, url: str, headers: list[str], body: str, is_cut: bool) -> str:
@@ -313,6 +312,8 @@ def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
     """GET `runs/<id>/nodes/<i>/explain?shell=`: the command line's look at the node (8.6)."""
     shell = _shell(ask)
     run, node = node_of(ask, run_id, i)
+    if not node.workflow.endswith(".json"):
+        raise ViewRefused(404, "this request ran no workflow")
     return {"text": as_explain(run, node, shell)}
 
 

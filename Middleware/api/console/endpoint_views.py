@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from Middleware.api.console.config_masks import Mask, mask_of
 from Middleware.api.console.hour import Call
 from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
@@ -26,6 +25,7 @@ from Middleware.llmapis.call.call_arguments import HandlerSettings
 from Middleware.llmapis.endpoint_probe import is_well, line, probes, step_after
 from Middleware.llmapis.failover import endpoint_gate
 from Middleware.llmapis.handlers.backends import BACKENDS
+from Middleware.utilities.config_masks import Mask, mask_of
 from Middleware.workflows.checks.endpoint_check import with_backups
 from Middleware.workflows.checks.user_walk import UserWalk
 
@@ -128,7 +128,7 @@ def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:
         "file": endpoint.file if endpoint else file,
         "type": endpoint.api_type_name if endpoint else "",
         "backend": endpoint.type if endpoint else "",
-        "url": _mask(ask, endpoint)(_address(endpoint)) if endpoint else "",
+        "url": mask_endpoint(ask, endpoint)(_address(endpoint)) if endpoint else "",
         "model": endpoint.model if endpoint else "",
         "embeddings": endpoint is not None and endpoint.type in EMBEDDING_TYPES,
         "gate": _gate(endpoint) if endpoint else None,
@@ -158,7 +158,7 @@ def _addresses(ask: Ask, endpoint: EndpointConfig, calls: Sequence[Call]) -> lis
 def _address_json(ask: Ask, endpoint: EndpointConfig, url: str, calls: Sequence[Call]) -> JsonObject:
     health = health_of(calls)
     return {
-        "url": _mask(ask, endpoint)(url),
+        "url": mask_endpoint(ask, endpoint)(url),
         "state": health.state,
         "since": health.since,
         "calls": sum(call.ok is not None for call in calls),
@@ -187,7 +187,7 @@ def _gate(endpoint: EndpointConfig) -> JsonObject | None:
 def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong: str) -> JsonObject | None:
     """The newest failure; of a file that cannot be read what is wrong with it now."""
     if wrong:
-        text = _mask(ask)(wrong)
+        text = mask_endpoint(ask)(wrong)
         return {
             "at": round(time.time(), 3),
             "kind": "config_error",
@@ -200,12 +200,12 @@ def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong
     return {
         "at": failure.unix,
         "kind": failure.kind,
-        "text": _mask(ask, endpoint)(failure.text),
+        "text": mask_endpoint(ask, endpoint)(failure.text),
         "advice": step_after(failure.kind, endpoint),
     }
 
 
-def _mask(ask: Ask, endpoint: EndpointConfig | None = None) -> Mask:
+def mask_endpoint(ask: Ask, endpoint: EndpointConfig | None = None) -> Mask:
     """Hides the keys of the server, what configs took from the environment, and those of an endpoint."""
     of_endpoint = _secrets(endpoint) if endpoint is not None else ()
     return mask_of((*ask.hub.secrets, *secrets_in_use(), *of_endpoint))
@@ -254,14 +254,14 @@ def _probe_json(ask: Ask, user: UserSettings, name: str) -> JsonObject:
     try:
         seen, *others = probes(ask.hub.snapshot(), user, name)
     except (ConfigError, ValueError) as error:
-        said = f"endpoint {name}: error: {_mask(ask)(str(error))}"
+        said = f"endpoint {name}: error: {mask_endpoint(ask)(str(error))}"
         symptom = "config_error"
         facts: JsonObject = {"others": [], "seconds": None, "model_is_listed": None, "models": []}
         return {"well": False, "line": said, "symptom": symptom, **facts, **result}
     return {
         "well": all(map(is_well, (seen, *others))),
-        "line": _mask(ask, seen.endpoint)(line(seen)),
-        "others": [_mask(ask, seen.endpoint)(line(other)) for other in others],
+        "line": mask_endpoint(ask, seen.endpoint)(line(seen)),
+        "others": [mask_endpoint(ask, seen.endpoint)(line(other)) for other in others],
         "symptom": seen.symptom,
         "seconds": round(seen.seconds, 3) if seen.error is None else None,
         "model_is_listed": seen.model_is_listed,

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from Middleware.api.console.config_masks import mask_of, shown_value
 from Middleware.api.console.recorder import Cut, cut_middle
 from Middleware.api.console.run_sums import count_of
+from Middleware.common.costs import Cost, add_costs
 from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
+from Middleware.utilities.config_masks import mask_of, shown_value
 from Middleware.utilities.model_json import is_json
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.processors.run import title_of
@@ -66,6 +67,13 @@ def _thoughts(node: NodeTrace | None) -> list[str]:
     if node is None:
         return []
     return list(node.thoughts) or [thought for call in list(node.calls) for thought in call.thoughts]
+
+
+def costs_of(run: RunTrace) -> tuple[Cost, ...]:
+    """What all calls have cost, those behind the answer and embeddings too; while it runs what those have
+    that ended."""
+    calls = (call for node in list(run.nodes) for call in list(node.calls))
+    return run.costs or add_costs(call.cost for call in calls if call.cost is not None)
 
 
 # --------------------------------------------------------------------------

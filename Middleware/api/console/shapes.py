@@ -20,6 +20,7 @@ from Middleware.api.console.run_texts import (
     asked_text,
     body_text,
     cleaned_text,
+    costs_of,
     fields_text,
     load_seconds,
     not_run,
@@ -32,6 +33,7 @@ from Middleware.api.console.run_texts import (
 )
 from Middleware.api.console.stood_out import Around, all_that_stood_out, around_of, no_place, stood_out
 from Middleware.api.console.view_contract import Hub
+from Middleware.common.costs import costs_json
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 
@@ -123,6 +125,7 @@ def run_json(
         "cancelled_by": run.cancelled_by or None,
         "usage": None if run.usage is None else dict(run.usage),
         "all_nodes": all_nodes_usage(run),
+        "cost": costs_json(costs_of(run)),
         "asked": ref("asked", asked_text(run), secrets),
         "texts": run.keeps_text,
         "stood_out": [{**one, "text": secrets.out_of(one["text"])} for one in stood_out],
@@ -235,6 +238,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "outcome": call.outcome or None,
         "finish_reason": call.finish_reason,
         "usage": None if call.usage is None else dict(call.usage),
+        "cost": None if call.cost is None else costs_json([call.cost]),
         "prompt": prompt_json(call),
         "load_s": _rounded(load_seconds(call)),
         "prompt_s": None if call.prompt_s is None else round(call.prompt_s, 3),

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -35,6 +36,7 @@ from Middleware.api.requests.request_fields import json_body, typed_fields
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import describe_value
+from Middleware.services.loaded_models import LoadedModels
 
 # --------------------------------------------------------------------------
 # Who may probe an endpoint now, and what the last probe of each showed.
@@ -289,7 +291,9 @@ class Hub:
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
     begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
-    `needs_key`: every client must bring a key. `probes`: of endpoints, those that run and the last of each.
+    `needs_key`: every client must bring a key. `history`: the folder of the history of runs, None: there is
+    none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
+    loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each.
     """
 
     recorder: Any
@@ -304,6 +308,9 @@ class Hub:
     stopping: Callable[[], bool]
     secrets: tuple[str, ...] = field(default=(), repr=False)
     needs_key: bool = False
+    history: Path | None = None
+    loaded: LoadedModels = field(default_factory=LoadedModels)
+    tell_loaded: Callable[[Iterable[tuple[str, str]]], object] = list
     probes: Probes = field(default_factory=Probes)
 
 

@@ -80,7 +80,11 @@ class AccessRules:
 
     def allows_key(self, path: str, key: str | None) -> bool:
         """Without required keys everyone may ask. Compared in constant time."""
-        if not self.api_keys or path in OPEN_PATHS:
+        return path in OPEN_PATHS or self.knows_key(key)
+
+    def knows_key(self, key: str | None) -> bool:
+        """Whether whoever sent this key may be told more than that a server is here."""
+        if not self.api_keys:
             return True
         return any([same_key(key or "", wanted) for wanted in self.api_keys])
 

@@ -15,21 +15,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from Middleware.common.errors import ClientRequestError, ConfigError, NotFound
-from Middleware.common.instance_global_variables import launch_facts
+from Middleware.api.requests.model_names import askable_users, choose_by_address, is_multi_user
+from Middleware.common.errors import ClientRequestError, ConfigError
 from Middleware.common.request_context import WISH_NAMES, ClientQuestion, Wish
 from Middleware.common.types import JsonObject, Messages
-from Middleware.config.loader import ConfigSnapshot, default_snapshot
-from Middleware.config.users import load_user, pointer_user
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
-from Middleware.config.workflows import (
-    LATEST_TAG,
-    ToolOffer,
-    WorkflowTool,
-    chat_names,
-    picked_folder,
-    tool_offer,
-)
+from Middleware.config.workflows import ToolOffer, WorkflowTool, tool_offer
 from Middleware.services.answers import compact_json
 from Middleware.utilities.model_json import NoNumber, strict_loads
 from Middleware.utilities.text_utils import estimate_json_tokens, estimate_message_tokens, sentence_of
@@ -238,103 +231,6 @@ def _of_message(message: Any) -> int:
 
 
 # --------------------------------------------------------------------------
-# The `model` field: which user and workflow it picks, and which ids are on offer.
-
-
-LATEST = f":{LATEST_TAG}"
-
-
-def is_multi_user() -> bool:
-    return len(launch_facts().users) > 1
-
-
-def single_user(snapshot: ConfigSnapshot) -> str:
-    """The user of single-user mode, or the pointer's."""
-    users = launch_facts().users
-    return users[0] if users else pointer_user(snapshot)
-
-
-def served_users() -> list[str]:
-    """The configured users, or the pointer's; none when that cannot be read."""
-    users = launch_facts().users
-    if users:
-        return list(users)
-    try:
-        return [pointer_user(default_snapshot())]
-    except ConfigError as error:
-        logger.error("%s", error)
-        return []
-
-
-def parse_model_field(value: Any, snapshot: ConfigSnapshot | None = None) -> tuple[str | None, str | None]:
-    """(user, workflow folder) that a model name picks, each None when it picks none."""
-    if not isinstance(value, str) or not value:
-        return None, None
-    snapshot = snapshot or default_snapshot()
-    value = value.removesuffix(LATEST)
-    users = launch_facts().users
-    left, colon, right = value.partition(":")
-    if is_multi_user():
-        if colon and left in users:
-            return left, right if _has_workflow(snapshot, left, right) else None
-        return (value, None) if value in users else (None, None)
-    user = single_user(snapshot)
-    if colon and _has_workflow(snapshot, user, right):
-        return None, right
-    return None, value if _has_workflow(snapshot, user, value) else None
-
-
-def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
-    """Whether the user's shared folder holds a folder of this name. A broken user file has none."""
-    try:
-        return picked_folder(snapshot, load_user(snapshot, user), name) is not None
-    except ConfigError:
-        return False
-
-
-def choose(value: Any, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
-    """(user, workflow folder) for a request.
-
-    Raises NotFound when there are users and the name is none of theirs, ClientRequestError when there is no
-    name.
-    """
-    user, workflow = parse_model_field(value, snapshot)
-    if user is None and is_multi_user():
-        users = ", ".join(launch_facts().users)
-        is_named = isinstance(value, str) and value.strip()
-        raise (NotFound if is_named else ClientRequestError)(
-            f"model must name a configured user, as 'user' or 'user:workflow'; users: {users}",
-            param="model",
-            code="model_not_found" if is_named else None,
-        )
-    return user or single_user(snapshot), workflow
-
-
-def advertised_context_length(snapshot: ConfigSnapshot) -> int:
-    """How many tokens the single user, or the first of several, takes. Raises ConfigError."""
-    return load_user(snapshot, single_user(snapshot)).advertised_context_length
-
-
-def advertised_ids(snapshot: ConfigSnapshot) -> list[str]:
-    """The ids of the model lists, in order: each user (the user's own routing), then its workflows."""
-    users = launch_facts().users or (single_user(snapshot),)
-    ids: list[str] = []
-    for user in users:
-        ids.append(user)
-        ids += [f"{user}:{name}" for name in _shared_workflows(snapshot, user)]
-    return ids
-
-
-def _shared_workflows(snapshot: ConfigSnapshot, user: str) -> list[str]:
-    try:
-        settings = load_user(snapshot, user)
-        return chat_names(snapshot, settings) if settings.allow_shared_workflows else []
-    except ConfigError as error:
-        logger.warning("the workflows of user %s cannot be listed: %s", user, error)
-        return []
-
-
-# --------------------------------------------------------------------------
 # The tools that are offered, over all users, and a call of one: its arguments checked and made a
 # question.
 
@@ -351,10 +247,28 @@ class OfferedTool:
     tool: WorkflowTool
 
 
-def offered_tools(snapshot: ConfigSnapshot, *, tell: bool = False) -> dict[str, OfferedTool]:
-    """Name -> tool, in order: users as configured, folders sorted. `tell`: what is left out is logged."""
+def offered_tools(
+    snapshot: ConfigSnapshot, address: str = "", *, tell: bool = False
+) -> dict[str, OfferedTool]:
+    """Name -> tool, in order: users as configured, folders sorted. `tell`: what is left out is logged.
+
+    `address`: the model name of the request's address: its user's tools alone, of a workflow that one. Raises
+    NotFound for an address that nobody has.
+    """
+    offered = _all_tools(snapshot, tell=tell)
+    if not address:
+        return offered
+    choice = choose_by_address(address, snapshot)
+    return {
+        name: one
+        for name, one in offered.items()
+        if one.user == choice.user and not choice.endpoint and choice.workflow in (None, one.tool.folder)
+    }
+
+
+def _all_tools(snapshot: ConfigSnapshot, *, tell: bool) -> dict[str, OfferedTool]:
     offered: dict[str, OfferedTool] = {}
-    for user in launch_facts().users or (single_user(snapshot),):
+    for user in askable_users(snapshot):
         try:
             offer = tool_offer(snapshot, load_user(snapshot, user))
         except ConfigError as error:

@@ -17,6 +17,7 @@ from typing import Any
 from flask import current_app
 
 from Middleware.api.client_watch import Watch
+from Middleware.common.costs import cost_text
 from Middleware.common.errors import (
     ClientRequestError,
     ConfigError,
@@ -108,14 +109,16 @@ class RequestLife:
         self.trace: RunTrace | None = None
         self._lock = threading.Lock()
         self._holders = 1
+        self._told_cost: str | None = None
         self._endings: list[Callable[[], object]] = []
 
     def tell(self, method: str, path: str) -> None:
         """The one line at the end of an answer, in the log of its user."""
+        self._told_cost = _cost_of(self.request)
         first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
         with nullcontext() if self.request is None else enter_request(self.request):
             logger.info(
-                "request %s: %s%s %s: %s in %.2f s, first token %s, %d tokens%s%s",
+                "request %s: %s%s %s: %s in %.2f s, first token %s, %d tokens%s%s%s",
                 self.request_id,
                 outdated_first(outdated_files(self.request).values()),
                 method,
@@ -125,6 +128,7 @@ class RequestLife:
                 first,
                 self.tokens,
                 _of_workflow(self.request),
+                self._told_cost,
                 f", {self.end}" if self.end else "",
             )
 
@@ -166,9 +170,17 @@ class RequestLife:
         if trace is None:
             return
         self._note_usage(trace)
+        self._tell_later_cost()
         trace.status = int(self.status) if self.status.isdigit() else None
         with nullcontext() if self.request is None else enter_request(self.request):
             trace.end(self._state_at_end(trace))
+
+    def _tell_later_cost(self) -> None:
+        """What the nodes behind the answer have added since its line in the log."""
+        cost = _cost_of(self.request)
+        if self._told_cost is not None and cost != self._told_cost:
+            with nullcontext() if self.request is None else enter_request(self.request):
+                logger.info("request %s: with the nodes after its answer%s", self.request_id, cost)
 
     def _state_at_end(self, trace: RunTrace) -> str:
         status = trace.status
@@ -182,6 +194,7 @@ class RequestLife:
         """What all calls took; from the finish of the answer on nothing is added."""
         if self.request is not None:
             trace.all_usage = self.request.usage.numbers()
+            trace.costs = self.request.spent.costs()
 
     def stop_watching(self) -> None:
         """The answer is complete: from now on the client may go."""
@@ -196,6 +209,12 @@ def _of_workflow(request: RequestContext | None) -> str:
     if took is None:
         return ""
     return f", workflow {took['prompt_tokens']} + {took['completion_tokens']} in {took['calls']} calls"
+
+
+def _cost_of(request: RequestContext | None) -> str:
+    """What all calls so far have cost; nothing where none has a price."""
+    cost = cost_text(request.spent.costs()) if request is not None else ""
+    return f", cost {cost}" if cost else ""
 
 
 class HeldBody:

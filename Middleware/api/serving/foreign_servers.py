@@ -121,6 +121,7 @@ def _environ_of(error: BaseException | None) -> dict[str, Any]:
     return {
         "REQUEST_METHOD": getattr(request, "method", None) or "",
         "PATH_INFO": getattr(request, "path", None) or "",
+        "RAW_URI": getattr(request, "uri", None) or "",
         "REMOTE_ADDR": address[0] if isinstance(address, tuple) else "",
         **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers},
     }

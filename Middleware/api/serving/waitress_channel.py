@@ -97,6 +97,7 @@ class _Refusal(ErrorTask):  # type: ignore[misc]
         return {
             "REQUEST_METHOD": getattr(request, "command", ""),
             "PATH_INFO": request.path,
+            "REQUEST_URI": getattr(request, "request_uri", ""),
             "REMOTE_ADDR": address[0] if isinstance(address, tuple) else "",
             **{f"HTTP_{name}": value for name, value in request.headers.items()},
         }

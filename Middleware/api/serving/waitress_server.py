@@ -22,7 +22,7 @@ from Middleware.api.api_server import ApiServer
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.launch_arguments import Launch
 from Middleware.api.requests.access import MOST_BODY_BYTES
-from Middleware.api.requests.request_fields import served_users
+from Middleware.api.requests.model_names import served_users
 from Middleware.api.serving.startup import warm_up
 from Middleware.api.serving.waitress_channel import Channel
 from Middleware.common.errors import ConfigError

@@ -84,6 +84,10 @@ ENTER_GATE = "headrace.enter_gate"
 From then on the request is watched, can be cancelled, and has a life; `known(life)` is called, and then it
 waits for a slot of the gate. Raises ServerBusy, RequestCancelled."""
 
+KNOWN = "headrace.known"
+"""Key of the WSGI environment that tells whether no key is needed here, or the request has sent one: open
+paths are answered either way, but do not tell everybody everything."""
+
 CONSOLE = "headrace.console"
 """Key of the WSGI environment under which the AccessRules stand for a request that the console's door let
 through: what generates there belongs to a console that is on, and to a reader who may act."""

@@ -2,14 +2,15 @@
 
 The only place that knows `prometheus_client`. Every application has a registry of its own. With
 `PROMETHEUS_MULTIPROC_DIR` set the numbers of all processes that share the folder are shown together. Labels
-are names of the configuration and our own words, never what a client wrote, and their number is bounded.
+are names of the configuration and of loaded models, and our own words, never what a client wrote, and their
+number is bounded.
 Source: docs/metrics.md.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -20,6 +21,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from Middleware.api.wsgi.doors import on_one_line
 from Middleware.common.constants import VERSION
+from Middleware.common.costs import MILLION
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import shown_url
 from Middleware.services.answers import FINISH_REASONS, cache_numbers
@@ -45,6 +47,7 @@ _WHO = {
 }
 
 
+_Mode = Literal["livesum", "livemax", "livemostrecent"]
 _Metric = TypeVar("_Metric", Counter, Histogram)
 
 
@@ -93,7 +96,11 @@ class _Maker:
         return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
 
     def gauge(
-        self, name: str, text: str, *labels: str, mode: Literal["livesum", "livemax"] = "livesum"
+        self,
+        name: str,
+        text: str,
+        *labels: str,
+        mode: _Mode = "livesum",
     ) -> Gauge:
         """`mode`: how the values of several processes become one."""
         return Gauge(name, text, labels, registry=self._registry, multiprocess_mode=mode)
@@ -179,6 +186,20 @@ class _OfBackends:
             "endpoint",
             "held",
         )
+        self.cost = make.counter(
+            "headrace_cost_total",
+            "What calls to endpoints with a price have cost, in units of the currency.",
+            "user",
+            "endpoint",
+            "currency",
+        )
+        self.loaded = make.gauge(
+            "headrace_model_loaded",
+            "Models that servers had loaded when the console asked last; 0: no more.",
+            "endpoint",
+            "model",
+            mode="livemostrecent",
+        )
         self.prompt_seconds = make.histogram(
             "headrace_prompt_seconds", "Time that backends took to read a prompt.", _READING, "endpoint"
         )
@@ -212,7 +233,8 @@ class Metrics:
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
-        self._addresses = _Bounded()
+        self._addresses, self._payers, self._models = _Bounded(), _Bounded(), _Bounded()
+        self._loaded: set[tuple[str, ...]] = set()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
         self._acts: dict[str, Callable[[RunTrace, NodeTrace | None], None]] = {
@@ -224,6 +246,15 @@ class Metrics:
             "node_ended": self._node_ended,
             "ended": self._count_end,
         }
+
+    def note_loaded(self, models: Iterable[tuple[str, str]]) -> None:
+        """`(endpoint, model)` of all that is loaded now."""
+        now = {self._models(*one) for one in models}
+        for gone in self._loaded - now:
+            self._backends.loaded.labels(*gone).set(0)
+        for labels in now:
+            self._backends.loaded.labels(*labels).set(1)
+        self._loaded = now
 
     def exposition(self, accept: str = "") -> tuple[str, bytes]:
         """`(content type, body)` for a request whose `Accept` is this."""
@@ -283,14 +314,14 @@ class Metrics:
         """A node's calls are counted when it ends: they all have ended then."""
         for call in node.calls if node is not None else ():
             if call.kind in _TO_BACKENDS:
-                self._call(call)
+                self._call(run, call)
 
     def _call_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A prompt that is read ahead is so before the node begins or when it has ended."""
         if node is not None and node.calls and (call := node.calls[-1]).kind == "prefill":
-            self._call(call)
+            self._call(run, call)
 
-    def _call(self, call: CallTrace) -> None:
+    def _call(self, run: RunTrace, call: CallTrace) -> None:
         numbers, [endpoint], outcome = self._backends, self._endpoints(call.endpoint), outcome_of(call)
         self._series(numbers.calls, endpoint, call.kind, outcome).inc()
         if call.address:
@@ -307,6 +338,9 @@ class Metrics:
             if count:
                 self._series(numbers.tokens, endpoint, kind).inc(count)
         self._count_prompt(call, endpoint)
+        if call.cost is not None:
+            payer = self._payers(run.user, call.endpoint, call.cost.currency)
+            self._series(numbers.cost, *payer).inc(call.cost.millionths / MILLION)
 
     def _count_prompt(self, call: CallTrace, endpoint: str) -> None:
         """What the backend held of it and what it read, and for how long. What it did not say is not 0."""

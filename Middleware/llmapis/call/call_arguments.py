@@ -167,16 +167,17 @@ class ThoughtSplitter(Protocol):
 class HandlerSettings:
     """All that a handler needs to know beside its endpoint. `api_key`, `headers`: those of the endpoint, read
     once, since the environment may hold them. `samplers`: the resolved `gen` (translated, append preset
-    merged), before the structural fields. `stream`: whether the backend is asked to stream.
-    `suppress_retries`: the endpoint has a backup. `pinned`: addresses to connect to instead of asking DNS
-    (egress guard), empty = ask. `address`: which of the endpoint's addresses is asked, empty = its first."""
+    merged), before the structural fields. `stream`: whether the backend is asked to stream. `max_tokens`:
+    None = no limit is sent. `suppress_retries`: the endpoint has a backup. `pinned`: addresses to connect to
+    instead of asking DNS (egress guard), empty = ask. `address`: which of the endpoint's addresses is asked,
+    empty = its first."""
 
     endpoint: EndpointConfig
     api_key: str = field(default="", repr=False)
     samplers: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     stream: bool = False
-    max_tokens: int = 0
+    max_tokens: int | None = 0
     suppress_retries: bool = False
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     read_timeout_s: float = READ_TIMEOUT_S

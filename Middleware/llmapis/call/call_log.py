@@ -7,10 +7,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from Middleware.common.costs import Cost, CostSum, cost_text
+from Middleware.common.request_context import current_request
 from Middleware.common.secrets import shown_url
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments, HandlerFace
+from Middleware.llmapis.call.call_meter import CallMeter
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import FINISH_REASONS
 from Middleware.services.run_trace import CallTrace, TracedCall
@@ -24,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 _CONTENT = ("thinking", "tool_calls", "refusal")
-_FACTS = ("native_finish_reason", "thinking", "usage", "model", "refusal", "cut_call")
+_FACTS = ("native_finish_reason", "thinking", "usage", "model", "refusal", "cut_call", "cost")
 
 
 def is_visible(chunk: Chunk) -> bool:
@@ -73,7 +76,8 @@ def one_chunk(answer: LlmText | JsonObject) -> Chunk:
 class CallLog:
     """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
     end mark. `opens`: nothing but white space came so far. `address`: of an endpoint that has several.
-    `trace`: None: nobody observes."""
+    `meter`: of an endpoint with a price, `spent`: to what its cost is added. `trace`: None: nobody
+    observes."""
 
     endpoint: EndpointConfig
     stream: bool
@@ -87,6 +91,8 @@ class CallLog:
     truncated: bool = False
     opens: bool = True
     address: str = ""
+    meter: CallMeter | None = None
+    spent: CostSum | None = None
     trace: TracedCall | None = None
 
     @classmethod
@@ -95,6 +101,10 @@ class CallLog:
         settings = handler.settings
         address = settings.url if len(settings.endpoint.addresses) > 1 else ""
         log = cls(settings.endpoint, settings.stream, address=address)
+        if settings.endpoint.price is not None:
+            request = current_request()
+            log.spent = None if request is None else request.spent
+            log.meter = CallMeter(settings.endpoint.price, asked.prompt_tokens, generates=handler.generates)
         if asked.trace is not None:
             kind = "prefill" if asked.reads_ahead else "model" if handler.generates else "embedding"
             call = CallTrace(
@@ -123,6 +133,14 @@ class CallLog:
         if self.opens:
             self._note_first_batch(batch)
         self.pieces += len(batch)
+        if self.meter is not None:
+            self.meter.note_batch(batch)
+
+    def note_answer(self, answer: LlmText | JsonObject) -> None:
+        """A whole answer came."""
+        self.usage = answer.get("usage") if isinstance(answer, dict) else answer.usage
+        if self.meter is not None:
+            self.meter.note_answer(answer)
 
     def _note_first_batch(self, batch: Batch) -> None:
         """What comes first, and whether it is a thought: what comes behind a text is not looked at."""
@@ -138,16 +156,20 @@ class CallLog:
             self.trace.note_thought()
 
     def write(self, outcome: str) -> None:
-        """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage."""
+        """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage,
+        and what it cost, where its endpoint has a price."""
         now = time.monotonic()
-        self._tell(outcome, now)
+        cost = None if self.meter is None else self.meter.cost_at_end(self.usage, outcome)
+        if self.spent is not None:
+            self.spent.add(cost)
+        self._tell(outcome, now, cost)
         first = "-" if self.first is None else f"{self.first - self.started:.2f} s"
         tokens = (self.usage or {}).get("completion_tokens") or self.pieces
         span = now - (self.first if self.stream and self.first is not None else self.started)
         rate = f"{tokens / span:.1f}/s" if tokens and span > 0 else "-"
         logger.info(
             "endpoint '%s'%s (%s, model '%s', stream %s, tries %d): first token %s, tokens %s, took %.2f s, "
-            "ended %s, usage %s",
+            "ended %s, usage %s%s",
             self.endpoint.name,
             f" at {shown_url(self.address)}" if self.address else "",
             self.endpoint.api_type_name,
@@ -159,13 +181,14 @@ class CallLog:
             now - self.started,
             outcome,
             self.usage or "-",
+            "" if cost is None else f", cost {cost_text([cost])}",
         )
 
-    def _tell(self, outcome: str, now: float) -> None:
+    def _tell(self, outcome: str, now: float, cost: Cost | None) -> None:
         if self.trace is None:
             return
         call = self.trace.call
         call.tries, call.usage, call.truncated = self.tries, self.usage, self.truncated
-        call.load_s = self.load_s
+        call.load_s, call.cost = self.load_s, cost
         call.finish_reason = outcome if outcome in FINISH_REASONS else None
         self.trace.end(outcome, now)

@@ -145,7 +145,7 @@ class OutgoingCall:
     def whole_answer(self) -> LlmText | JsonObject:
         """The whole answer; a backend that streams it all the same is listened to. Raises as `body`."""
         result = self._at_most_twice(None, self._read_whole_answer)
-        self.log.usage = result.get("usage") if isinstance(result, dict) else result.usage
+        self.log.note_answer(result)
         return result
 
     def body(self, payload: JsonObject | None = None) -> JsonObject:
@@ -255,6 +255,8 @@ class OutgoingCall:
             return _post_and_trace(trace.call, lambda: default_transport().post(post, self.handle))
         finally:
             self.log.tries += self.handle.tries
+            if self.log.meter is not None and self.handle.connected:
+                self.log.meter.sent = True
             if trace is not None:
                 trace.call.tries = self.log.tries
 
@@ -406,6 +408,8 @@ class OpenStream(Iterator[Batch]):
                 raise
             logger.warning("%s; trying once more", error)
         self._asks_again = False
+        if self._call.log.meter is not None:
+            self._call.log.meter.note_lost_answer(self._reader.state.usage)
         self._answer.close()
         self._read_from(self._call.post())
         return self._next_batch()
@@ -438,7 +442,10 @@ class OpenStream(Iterator[Batch]):
         try:
             if not self._given and self._reader.bad_call:
                 raise error
-            return self._reader.connection_failed(error)
+            batch = self._reader.connection_failed(error)
+            if self._call.log.meter is not None:
+                self._call.log.meter.note_batch(batch)
+            return batch
         finally:
             self._end(error.kind, DRAIN_S)
 

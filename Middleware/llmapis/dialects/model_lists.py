@@ -47,6 +47,12 @@ def koboldcpp_url(base: str, path: str) -> str:
     return f"{place}{_without_end(steps, KOBOLDCPP_PATHS)}{path}{query}"
 
 
+def root_url(base: str, path: str) -> str:
+    """`path` beside the OpenAI face (`/v1`) of a server."""
+    place, steps, query = _parts(base)
+    return f"{place}{_without_end(steps, _OPENAI_OF_OLLAMA)}{path}{query}"
+
+
 def ends_in_openai_route(base: str) -> bool:
     """Whether a base leads to an OpenAI face (`/v1`, or a route below it)."""
     _, steps, _ = _parts(base)

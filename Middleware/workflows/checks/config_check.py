@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.secrets import MASK, has_masked_part, is_secret_value, secrets_of_words
 from Middleware.config import validation
 from Middleware.config.endpoints import ENV_REFERENCE, address_fault, load_endpoint
 from Middleware.config.json_positions import place_findings, repeated_keys
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, tree_of
 from Middleware.config.paths import (
+    ALIASES_FILE,
     MACHINES_FILE,
     USER_POINTER,
     is_archived_user,
@@ -31,6 +33,7 @@ from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_poi
 from Middleware.config.workflows import is_workflow, list_workflow_files, tool_faults
 from Middleware.llmapis.sampler_translation import deep_merge, thinking_is_off, translate
 from Middleware.workflows.checks import endpoint_check, workflow_check
+from Middleware.workflows.checks.alias_check import alias_findings
 from Middleware.workflows.checks.user_walk import ModelUse, UserWalk
 from Middleware.workflows.checks.workflow_check import INCOMPLETE
 from Middleware.workflows.checks.workflow_graph import known_text
@@ -57,6 +60,46 @@ def environment_findings(snapshot: ConfigSnapshot, files: Iterable[str], level: 
         for pointer, name in _names(document):
             if name not in os.environ:
                 yield Finding(file, pointer, level, f"environment variable {name!r} is not set")
+
+
+MASKED = (
+    f"found {MASK}, which a backup without secrets has in the place of a key; allowed: the key itself, or "
+    "nothing where none is needed"
+)
+
+
+def masked_findings(snapshot: ConfigSnapshot, files: Iterable[str]) -> Iterator[Finding]:
+    """An error for each key, header, variable and address that still has its mask. Source: operate.md 3."""
+    for file in files:
+        try:
+            document, _ = snapshot.inspect(file)
+        except ConfigMissing:
+            continue
+        for path in _masked_places(document, (), ""):
+            yield Finding(file, json_pointer(path), ERROR, MASKED)
+
+
+def _masked_places(
+    value: Any, path: tuple[str | int, ...], key: str, holder: str = ""
+) -> Iterator[tuple[str | int, ...]]:
+    """`key`: by which the object `holder` has the value."""
+    if isinstance(value, str):
+        if MASK in value and (has_masked_part(value) or _is_masked_key(value, key, holder)):
+            yield path
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _masked_places(item, (*path, str(name)), str(name), key)
+    elif isinstance(value, list):
+        words = set(secrets_of_words([item if isinstance(item, str) else "" for item in value]))
+        for index, item in enumerate(value):
+            if isinstance(item, str) and MASK in words and MASK in item:
+                yield (*path, index)
+            else:
+                yield from _masked_places(item, (*path, index), "", key)
+
+
+def _is_masked_key(value: str, key: str, holder: str) -> bool:
+    return value == MASK and is_secret_value(key, holder, value)
 
 
 def _names(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -104,7 +147,9 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
     findings += environment_findings(snapshot, all_files(snapshot), NOTE)
+    findings += masked_findings(snapshot, all_files(snapshot))
     findings += _pointer_findings(snapshot)
+    findings += alias_findings(snapshot)
     findings += snapshot.spelling.notes
     reached = {file for walk in walks for file in walk.files_read} | settings.keys()
     findings += [
@@ -134,8 +179,9 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
 
     Names that differ in case alone are logged, as at a request, unless `snapshot.spelling` keeps notes.
     """
-    findings: list[Finding] = []
-    reached: dict[str, str | None] = {}
+    names = tuple(names)
+    findings: list[Finding] = list(alias_findings(snapshot, names))
+    reached: dict[str, str | None] = {ALIASES_FILE: None}
     for name in names:
         try:
             user = load_user(snapshot, name)
@@ -149,6 +195,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
         dict.fromkeys(file for file in snapshot.looked_at() if file.startswith(_NAMED_ON_THE_WAY)) | reached
     )
     findings += environment_findings(snapshot, reached, WARNING)
+    findings += masked_findings(snapshot, reached)
     for file, settings_kind in reached.items():
         findings += file_findings(snapshot, file, settings_kind)
     return _sort_findings(snapshot, [*findings, *(snapshot.spelling.notes or ())])
@@ -216,7 +263,7 @@ def _slips(file: str, document: Any) -> Iterator[Finding]:
 def all_files(snapshot: ConfigSnapshot) -> list[str]:
     """The files that mean something: an archive of old users, below `Users/`, does not."""
     files = [file for folder in FOLDERS for file in _files_below(snapshot, folder)]
-    files += [MACHINES_FILE] if snapshot.exists(MACHINES_FILE) else []
+    files += filter(snapshot.exists, (MACHINES_FILE, ALIASES_FILE))
     return sorted(file for file in files if not is_archived_user(file))
 
 

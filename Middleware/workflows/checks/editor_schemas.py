@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from Middleware.config.offered_names import ALIASES_KIND
 from Middleware.config.samplers import SAMPLER_KEYS
 from Middleware.config.validation import DIALECT, known_fields, schema
 from Middleware.workflows.handlers import impl
@@ -56,7 +57,8 @@ NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
 
 FILE_KINDS = (
-    *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver", "machines"),
+    *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
+    *("machines", ALIASES_KIND),
     *(MEMORY_KIND, COMPACTOR_KIND, "mcptool"),
 )
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}

@@ -29,13 +29,20 @@ class _NobodyKnows(Exception):
 
 
 def first_endpoint(
-    snapshot: ConfigSnapshot, user: UserSettings, picked: str | None = None, *, is_task: bool = False
+    snapshot: ConfigSnapshot,
+    user: UserSettings,
+    picked: str | None = None,
+    raw_endpoint: str = "",
+    *,
+    is_task: bool = False,
 ) -> EndpointConfig | None:
     """The endpoint of the first node that calls a model in the workflow that answers. None: nobody can tell,
-    no node does, or a file has faults. `picked`: a shared workflow's name. `is_task`: a front end asks for
-    itself.
+    no node does, or a file has faults. `picked`: a shared workflow's name. `raw_endpoint`: it answers without
+    a workflow. `is_task`: a front end asks for itself.
     """
     try:
+        if raw_endpoint:
+            return load_endpoint(snapshot, user, raw_endpoint)
         name, folder = _answering_workflow(snapshot, user, picked, is_task)
         workflow = load_workflow(snapshot, user, name, folder=folder)
         return next(_endpoints(snapshot, user, workflow, ()), None)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from Middleware.common.errors import ConfigError
 from Middleware.config import paths
+from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.handlers.backends import backend_of
 from Middleware.workflows.checks.user_walk import UserWalk, Wanted
 from Middleware.workflows.handlers.node_types import node_handler
 
@@ -35,3 +38,14 @@ def capabilities(snapshot: ConfigSnapshot, user: UserSettings, picked: str | Non
         if node_handler(node.get("type")).takes_pictures(node):
             found.add("vision")
     return sorted(found)
+
+
+def capabilities_of_endpoint(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> list[str]:
+    """What an endpoint can do as a plain model: what the client sends reaches it, tools and pictures too, if
+    its backend takes messages. Whether the model makes something of them is not known here.
+    """
+    try:
+        takes_messages = backend_of(load_endpoint(snapshot, user, name)).takes_messages
+    except (ConfigError, ValueError):
+        takes_messages = False
+    return ["completion", *(("tools", "vision") if takes_messages else ())]

@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.types import NodeConfig
 from Middleware.config import paths
-from Middleware.config.endpoints import EndpointConfig, ensure_embeds, ensure_generates, load_endpoint
+from Middleware.config.endpoints import (
+    EndpointConfig,
+    endpoint_names,
+    ensure_embeds,
+    ensure_generates,
+    load_endpoint,
+)
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import (
     load_mcp_server,
@@ -243,6 +249,7 @@ class UserWalk:
                 self._file, "/chatPromptTemplateName", lambda: load_prompt_template(snapshot, template)
             )
         self._embedder(self._file, "", user.raw, "embeddingsEndpoint")
+        self._plain_models()
         for key, attribute in _TOOL_WORKFLOWS:
             if name := getattr(user, attribute):
                 yield Wanted(name, self._file, f"/{key}", inputs=ANY)
@@ -432,6 +439,20 @@ class UserWalk:
         """Follow the name of an endpoint that gives vectors."""
         if (endpoint := self._model(file, pointer, holder, {}, (key, ""))) is not None:
             self._fits(file, f"{pointer}/{key}", lambda: ensure_embeds(endpoint))
+
+    def _plain_models(self) -> None:
+        """Follow the endpoints that clients can ask without a workflow."""
+        key, exposed = "exposeEndpoints", self._user.expose_endpoints
+        if isinstance(exposed, bool):
+            folder = paths.endpoint_folder(self._user)
+            for name in endpoint_names(self._snapshot, folder) if exposed else ():
+                self._model(self._file, "", {key: name}, {}, (key, ""))
+            return
+        for number, name in enumerate(exposed):
+            item = str(number)
+            endpoint = self._model(self._file, f"/{key}", {item: name}, {}, (item, ""))
+            if endpoint is not None:
+                self._fits(self._file, f"/{key}/{item}", partial(ensure_generates, endpoint))
 
     def _fits(self, file: str, pointer: str, ensure: Callable[[], None]) -> None:
         try:

@@ -26,6 +26,7 @@ from Middleware.llmapis.llm_text import LlmText, count_call
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.services.compacted_messages import summary_end
 from Middleware.utilities.model_json import json_values, object_of, places_of_json
+from Middleware.utilities.prompt_extraction_utils import leading_system_messages
 from Middleware.utilities.steady_window import SteadyWindow
 from Middleware.utilities.streaming_utils import remove_thinking_from_text
 from Middleware.workflows.dispatch.client_wishes import take_wishes
@@ -242,7 +243,9 @@ def _question(
     model = _model(context)
     parts = _parts(context, call, model, late_comes_later=late_comes_later)
     taken = take_wishes(context.config, context.question.wishes)
-    demand, schema = _constraints(context, model, bool(parts.tools), taken.get("response_format"))
+    demand, schema = _constraints(
+        context, model, bool(parts.tools) and not call.whole, taken.get("response_format")
+    )
     if demand is not None:
         parts = replace(parts, demand=demand.instruction)
     make = partial(
@@ -302,23 +305,27 @@ def _parts(
             return given
         return context.fill(raw, messages=seen, steady=True) if raw else ""
 
+    system = fill_part(call.system_prompt, _text(node.get("systemPrompt")))
+    if call.whole:
+        system = "\n\n".join(message["content"] for message in leading_system_messages(messages))
     late = context.value("latePrompt")
     if late and authored:
         context.warn(LATE_BESIDE_PROMPT)
     tools = context.tools if node.get("allowTools") else None
     return Parts(
         node=node,
-        system=fill_part(call.system_prompt, _text(node.get("systemPrompt"))),
+        system=system,
         authored=fill_part(call.prompt, raw_prompt) if authored else None,
         messages=messages,
         exchange=exchange,
         takes_images=call.llm_takes_images,
         max_images=call.max_images,
         tools=tuple(tools or ()),
-        max_tokens=model.llm.max_tokens,
+        max_tokens=model.llm.max_tokens or 0,
         wants_generation_prompt=wants_generation_prompt(context),
         user_clamp=context.user.clamp_prompt_to_context_window,
         steady=steady_window_of(context, with_summary=not authored),
+        whole=call.whole,
         late=NO_LATE_PROMPT if authored or not late else _late_prompt(context, late, seen, late_comes_later),
     )
 

@@ -26,6 +26,7 @@ from Middleware.utilities.prompt_extraction_utils import (
     clamped_cost,
     exchange_length,
     leading_system_count,
+    leading_system_messages,
     message_cost,
     newest_within,
     sent_cost,
@@ -56,6 +57,7 @@ class Parts:
     authored turn. `demand`: the text that asks for a call in place of the `tools`, which are then not sent.
     `wants_generation_prompt`: the endpoint decides whether it gets one. `user_clamp`: the user's setting.
     `steady`: how windows stand, None: they move with each turn. `late`: text behind the conversation.
+    `whole`: the conversation is sent as the client sent it; `system` is its own.
     """
 
     node: NodeConfig
@@ -72,6 +74,7 @@ class Parts:
     user_clamp: Any = None
     steady: SteadyWindow | None = None
     late: LatePrompt = NO_LATE_PROMPT
+    whole: bool = False
 
     @property
     def sent_tools(self) -> Sequence[Any]:
@@ -106,7 +109,7 @@ def assemble(parts: Parts, model: LlmHandler, make: MakeCall) -> tuple[CallArgum
         )
         return chat, clamp
     turns = None if parts.authored is not None else _flat_turns(parts, clamp)
-    images = gathered_images(parts, turns if parts.steady is not None else None)
+    images = gathered_images(parts, turns if parts.steady is not None or parts.whole else None)
     pictures = [{"role": "user", "content": "", "images": images}] if images else None
     sent = LateMessages([]) if turns is None else add_late(turns, parts.late, system_stays=False)
     system, text = _flat(parts, sent.messages, model, clamp)
@@ -291,6 +294,8 @@ def _without_orphaned_results(messages: Messages) -> Messages:
 
 
 def _chat(parts: Parts, clamp: Clamp) -> Messages:
+    if parts.whole:
+        return [*leading_system_messages(parts.messages), *_whole_turns(parts, clamp)]
     system = [{"role": "system", "content": text}] if (text := parts.system_text) else []
     if parts.authored is not None:
         clamp.warn_of_length(parts.authored)
@@ -302,6 +307,19 @@ def _chat(parts: Parts, clamp: Clamp) -> Messages:
     if parts.takes_images and parts.max_images > 0:
         window = _with_newest_images(window, parts.max_images)
     return _with_a_user_turn(_cut_turns(system, window, parts, clamp), parts.messages)
+
+
+def _whole_turns(parts: Parts, clamp: Clamp) -> Messages:
+    """All that stands behind the client's system messages, cut to the clamp alone. An open tool exchange
+    stays whole.
+    """
+    turns = parts.messages[leading_system_count(parts.messages) :]
+    if clamp.budget is None:
+        return turns
+    exchange = exchange_length(reversed(turns))
+    kept = clamp.fit(turns, exchange or answered_length(turns))
+    start = len(kept) - exchange
+    return [*_without_orphaned_results(kept[:start]), *kept[start:]]
 
 
 def _cut_turns(system: Messages, window: Messages, parts: Parts, clamp: Clamp) -> Messages:
@@ -406,6 +424,8 @@ def _flat_turns(parts: Parts, clamp: Clamp) -> Messages:
     """The conversation of a flat prompt. A window that stands is cut to messages, then to tokens, each
     once.
     """
+    if parts.whole:
+        return _whole_turns(parts, clamp)
     count = window_size(parts.node) + 1
     capped = None if _ceiling(parts) is None else _capped_window(parts, clamp)
     if parts.steady is not None:

@@ -16,7 +16,7 @@ from functools import cache
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import ClientQuestion, RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext, target_name
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
@@ -33,7 +33,13 @@ from Middleware.workflows.models.execution_context import (
 from Middleware.workflows.processors.delivery import SentAnswer, finish_chunks, merge_chunks, tell_answer
 from Middleware.workflows.processors.node_context import NodeContext
 from Middleware.workflows.processors.node_lines import trace_for_the_log
-from Middleware.workflows.processors.run import ProcessServices, RequestState, Run, shorten_chain
+from Middleware.workflows.processors.run import (
+    ProcessServices,
+    RequestState,
+    Run,
+    plain_model,
+    shorten_chain,
+)
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.variables import workflow_variable_manager as variables
 
@@ -74,6 +80,12 @@ class WorkflowManager:
         """
         file = load_workflow(self.snapshot, self.user, name, folder=folder)
         run = Run(self.state, file, prepare_question(question), inputs=question.inputs, chain=(name,))
+        return self.guard_answer(self.answer_of(run), question)
+
+    def open_plain_run(self, endpoint: str, question: ClientQuestion) -> Batches:
+        """The answer of an endpoint to what the client sent, without a workflow; else as `open_run`."""
+        file = plain_model(target_name(self.user.name, endpoint=endpoint), endpoint)
+        run = Run(self.state, file, plain_question(question), chain=(file.name,), plain=True)
         return self.guard_answer(self.answer_of(run), question)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
@@ -214,6 +226,21 @@ def prepare_question(question: ClientQuestion) -> ClientQuestion:
         discussion_id=question.discussion_id or found,
         has_conversation=question.has_conversation or bool(question.messages),
     )
+
+
+def plain_question(question: ClientQuestion) -> ClientQuestion:
+    """The question as a plain model is sent it: without discussion tags, which name nothing, and without the
+    messages that held nothing else. Source: operate.md 4.
+    """
+    kept: Messages = []
+    for message in question.messages:
+        text = message["content"]
+        if DISCUSSION_TAG in text and (bare := without_discussion_tags(text)) != text:
+            if not bare.strip() and not any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
+                continue
+            message = {**message, "content": bare}
+        kept.append(message)
+    return replace(question, messages=kept, discussion_id=None, has_conversation=bool(question.messages))
 
 
 def _make_room_for(depth: int) -> None:

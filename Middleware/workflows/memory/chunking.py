@@ -220,12 +220,44 @@ def unprocessed_range(messages: Messages, done: Sequence[End], lookback: int) ->
     return min(end, furthest_known(_hashes(messages, {each.hash for each in known}), known)), end
 
 
+def forgotten_places(hashes: Sequence[str], done: Sequence[End]) -> frozenset[int]:
+    """Places, in a history with these hashes, of the messages of which nothing is to be remembered.
+
+    Where the messages of an entry do not stand in a row any more, those whose text stands only once count.
+    """
+    once = _unique_places(hashes, 0)
+    found: set[int] = set()
+    start = 0
+    for end in done:
+        covered = end.covered_hashes
+        if not end.messages and end.hash in hashes[start:]:  # all behind the entry before
+            stop = hashes.index(end.hash, start) + 1
+            found.update(range(start, stop) if end.forgotten else ())
+            start = stop
+            continue
+        at = _run_at(hashes, covered, start)
+        start = start if at is None else at + len(covered)
+        for first, stop in end.forgotten:
+            if at is not None:
+                found.update(range(at + first, at + stop))
+            else:
+                found.update(once[each] for each in covered[first:stop] if each in once)
+    return frozenset(found)
+
+
+def _run_at(hashes: Sequence[str], run: Sequence[str], start: int) -> int | None:
+    """Where messages with the hashes of `run` stand in a row, from `start` on; None: nowhere."""
+    length, wanted = len(run), list(run)
+    places = range(start, len(hashes) - length + 1) if length else ()
+    return next((at for at in places if list(hashes[at : at + length]) == wanted), None)
+
+
 def _known_messages(done: Sequence[End]) -> Iterator[_Known]:
     for end in done:
         if end.messages:
             behind = zip(end.previous, end.messages, strict=True)
             yield from (_Known(each, follows=True, previous=previous) for previous, each in behind)
-        else:
+        elif not end.copied:
             yield _Known(end.hash, follows=False, before=end.before)
 
 

@@ -7,10 +7,10 @@ was made after. Source: spec memory.md 7.3, 7.4, 18.1, 18.2 (18, 26).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.types import Messages
@@ -22,13 +22,14 @@ from Middleware.services.discussion_store import (
     Entry,
     an_object,
 )
-from Middleware.services.file_memories import End, FileMemories, end_at
+from Middleware.services.file_memories import End, FileMemories, end_at, remembered
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask, run_tool
 from Middleware.workflows.memory.chunking import (
     chunk_messages,
     chunk_text,
+    forgotten_places,
     tokens_of,
     unprocessed_range,
     without_system,
@@ -53,6 +54,12 @@ def read_tracker(covered: str) -> dict[str, str]:
     return {_KEY: covered}
 
 
+def read_tracker_hash(store: DiscussionStore) -> str | None:
+    """Hash of the last memory that needs no condensing; None: there is none."""
+    covered: str | None = store.read_json(TRACKER, {}, an_object).get(_KEY)
+    return covered
+
+
 def save_tracker(store: DiscussionStore, covered: str) -> None:
     """Remember that memories up to this one need no condensing any more."""
     store.update_json(TRACKER, lambda _: read_tracker(covered), {}, an_object)
@@ -75,25 +82,42 @@ def condense(context: ExecutionContext, store: DiscussionStore, settings: Settin
     memories = FileMemories(store)
     entries = memories.load()
     position = _position(context, store, memories)
-    if not entries or len(entries) - position < size + buffer:
+    places = batch_places(entries, position, memories.pinned(), size)
+    if places is None or len(remembered(entries[places.stop :])) < buffer:
         return
-    batch = entries[position : position + size]
-    text = _condense_batch(context, settings, batch, entries[max(0, position - _BEFORE) : position])
+    batch = entries[places.start : places.stop]
+    before = remembered(entries[: places.start])[-_BEFORE:]
+    text = _condense_batch(context, settings, remembered(batch), before)
     if not text.strip():
         logger.error(
             "%s: the condensed memories came back empty, so the memories are not changed", settings.name
         )
         return
-    if memories.condense(position, batch, text):
+    if memories.condense(places.start, batch, text):
         save_tracker(store, batch[-1].hash)
-        logger.info("%d memories were condensed to one", len(batch))
+        logger.info("%d memories were condensed to one", size)
     else:
         logger.warning("the memories have changed in the meantime, so the condensed ones are dropped")
 
 
+def batch_places(entries: Entries, position: int, pinned: Collection[int], size: int) -> range | None:
+    """The first entries from `position` on of which `size` are memories and none is pinned; None: there are
+    not so many in a row. What was forgotten is taken along and not counted.
+    """
+    start, found = position, 0
+    for place in range(position, len(entries)):
+        if place in pinned:
+            start, found = place + 1, 0
+        elif not entries[place].is_forgotten:
+            found += 1
+            if found == size:
+                return range(start, place + 1)
+    return None
+
+
 def _position(context: ExecutionContext, store: DiscussionStore, memories: FileMemories) -> int:
     """Index of the first memory that was not condensed yet."""
-    covered = store.read_json(TRACKER, {}, an_object).get(_KEY)
+    covered = read_tracker_hash(store)
     if covered is None:
         return 0
     found = memories.condensed_until(covered)
@@ -187,7 +211,7 @@ def write_file_memories(
         if not is_ours:
             return
         plan = plan_chunks(store, settings, messages, rebuilding=rebuilding)
-        if plan is not None and _write(context, store, settings, plan, told):
+        if plan is not None and write_plan(context, store, settings, plan, told):
             condense(context, store, settings)
 
 
@@ -203,25 +227,47 @@ def plan_chunks(
     rebuilding = rebuilding and not entries
     lookback = settings.whole_number("lookbackStartTurn")
     start, end = unprocessed_range(messages, memories.ends(entries), lookback)
-    new = messages[start:end]
+    # who deletes the file has its memories made anew, but for those that were forgotten
+    forgotten = frozenset() if entries else forgotten_messages(messages[:end], memories.lines())
+    new = [messages[at] for at in range(start, end) if at not in forgotten]
     if not new:
         return None
     size = settings.scaled_size("chunkEstimatedTokenSize")
     most = settings.whole_number("maxMessagesBetweenChunks")
     if tokens_of(new) < size and (rebuilding or len(new) < most):
         return None
-    chunks = chunk_messages(new, size)
-    return FileMemoryPlan(chunks, _ends(messages, start, chunks), entries, rebuilding)
+    chunks, ends = cut_chunks(messages, range(start, end), forgotten, size)
+    return FileMemoryPlan(chunks, ends, entries, rebuilding)
 
 
-def _ends(messages: Messages, start: int, chunks: Sequence[Messages]) -> list[End]:
-    """What each of the chunks covers, which follow each other from message `start` on."""
+def forgotten_messages(messages: Messages, done: Sequence[End]) -> frozenset[int]:
+    """Places of the messages of which nothing is to be remembered, by what is known of `done` entries."""
+    if not any(end.forgotten for end in done):
+        return frozenset()
+    return forgotten_places(list(map(message_hash, messages)), done)
+
+
+def cut_chunks(
+    messages: Messages, places: range, forgotten: Collection[int], size: int
+) -> tuple[list[Messages], list[End]]:
+    """The messages at these places as chunks, and what each covers. What is forgotten is a chunk of its own,
+    of which no memory is made.
+    """
     hashes = list(map(message_hash, messages))
-    stops = list(accumulate(map(len, chunks), initial=start))
-    return [end_at(hashes, first, stop) for first, stop in pairwise(stops)]
+    chunks: list[Messages] = []
+    ends: list[End] = []
+    start = places.start
+    for is_forgotten, group in groupby(places, lambda at: at in forgotten):
+        part = [messages[at] for at in group]
+        for chunk in [part] if is_forgotten else chunk_messages(part, size):
+            end = end_at(hashes, start, start + len(chunk))
+            chunks.append(chunk)
+            ends.append(replace(end, forgotten=((0, len(chunk)),)) if is_forgotten else end)
+            start += len(chunk)
+    return chunks, ends
 
 
-def _write(
+def write_plan(
     context: ExecutionContext,
     store: DiscussionStore,
     settings: SettingsFile,
@@ -233,8 +279,8 @@ def _write(
     for number, (chunk, end) in enumerate(zip(plan.chunks, plan.ends, strict=True), 1):
         if context.is_cancelled():
             raise RequestCancelled
-        text = memory_of(context, settings, chunk_text(chunk), memories.load(), summary_text(store))
-        if not text.strip():
+        text = "" if end.forgotten else _next_memory(context, settings, chunk, store)
+        if not (text.strip() or end.forgotten):
             context.warn(
                 f"memory {number} of {len(plan.chunks)} came back empty and is requested again next time"
             )
@@ -247,6 +293,14 @@ def _write(
     if plan.rebuilding and settings.flag("condenseMemories") and (newest := memories.mark_condensed()):
         save_tracker(store, newest)
     return True
+
+
+def _next_memory(
+    context: ExecutionContext, settings: SettingsFile, chunk: Messages, store: DiscussionStore
+) -> str:
+    """The memory of a chunk, behind those that there are."""
+    entries = remembered(FileMemories(store).load())
+    return memory_of(context, settings, chunk_text(chunk), entries, summary_text(store))
 
 
 def memory_of(

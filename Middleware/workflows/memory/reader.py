@@ -1,6 +1,6 @@
 """What nodes read of a discussion's memories, as text. Never calls a model, makes no file by reading.
 
-Source: spec memory.md 9, 18.2 (18, 27).
+Source: spec memory.md 9, 18.2 (18, 23, 27), operate.md 6.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from Middleware.common.types import Messages
 from Middleware.services.discussion_store import SUMMARY, ChunkList, DiscussionStore, Entries, Entry
-from Middleware.services.file_memories import FileMemories
+from Middleware.services.file_memories import MOST_PINS_FIRST, FileMemories, remembered
 from Middleware.utilities.hashing_utils import text_hash
 from Middleware.utilities.search_utils import without_roles
 from Middleware.workflows.memory.calls import NO_SUMMARY, run_tool
@@ -48,10 +48,13 @@ def lacks_facts(store: DiscussionStore, settings: SettingsFile) -> bool:
     return can_merge and bool(VectorDatabase(store).unmerged_memories()[1])
 
 
-def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+def merge(
+    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, most: int | None = None
+) -> None:
     """Have the settings' workflow work all facts into the document that it does not know yet, in one call.
 
-    Raises what the workflow raises, OSError, `sqlite3.Error`; the facts then wait for the next merge.
+    `most`: at most so many of them, the oldest. Raises what the workflow raises, OSError, `sqlite3.Error`;
+    the facts then wait for the next merge.
     """
     if not is_kept(settings):
         return
@@ -65,7 +68,8 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
     ratio = settings.number("stateDocumentMinRetentionRatio")
     old = store.read_text(STATE_DOCUMENT) or ""
     database = VectorDatabase(store)
-    reach, facts = _settle_document(database, old)
+    reach, waiting = settle_document(database, old)
+    facts = waiting[:most]
     if reach is None or not facts:
         return
     newest = facts[-1][0]
@@ -75,18 +79,17 @@ def merge(context: ExecutionContext, store: DiscussionStore, settings: SettingsF
         refused = reach if not new.strip() else replace(reach, refusals=reach.refusals + 1)
         _keep_old(context, database, refused, newest)
         return
-    database.mark_merged(replace(reach, written_id=newest, written_hash=text_hash(document)))
+    with store.lock():
+        known = set(database.unmerged_memories()[1])
+        if set(facts) <= known and (store.read_text(STATE_DOCUMENT) or "") == old:
+            database.mark_merged(replace(reach, written_id=newest, written_hash=text_hash(document)))
+            store.update_text(STATE_DOCUMENT, lambda _: document)
+            database.mark_merged(StateReach(newest))
+            return
+    context.warn("the state document has changed in the meantime, so the new version is dropped")
 
-    def change(now: str | None) -> str | None:
-        return document if (now or "") == old else None
 
-    if store.update_text(STATE_DOCUMENT, change) == document:
-        database.mark_merged(StateReach(newest))
-    else:
-        context.warn("the state document has changed in the meantime, so the new version is dropped")
-
-
-def _settle_document(
+def settle_document(
     database: VectorDatabase, document: str
 ) -> tuple[StateReach | None, list[tuple[int, str]]]:
     """What the document lacks; a merge that was killed when the file was written is done all the same."""
@@ -149,8 +152,13 @@ class MemoryReader:
         self._memories, self._summary = FileMemories(store), ChunkList(store, SUMMARY)
 
     def memories(self) -> Entries:
-        """Oldest first."""
-        return self._memories.load()
+        """Oldest first, without those that were forgotten."""
+        return remembered(self._memories.load())
+
+    def pinned(self) -> Entries:
+        """The pinned memories that come before a limit: the newest pins, at most eight."""
+        entries = self._memories.load()
+        return remembered([entries[at] for at in self._memories.pinned()])[:MOST_PINS_FIRST]
 
     def summary_entries(self) -> Entries:
         """The summary as its file has it."""
@@ -165,20 +173,24 @@ class MemoryReader:
         return delimiter.join(entry.text for entry in self.memories()) or NO_MEMORIES
 
     def last_memories(self, count: int) -> list[str]:
-        """The newest `count` texts, oldest first; -1: all, 0: three."""
+        """The newest `count` texts, oldest first, pinned ones before them; -1: all in their order, 0:
+        three.
+        """
         entries = self.memories()
         if count < 0:
             return texts_of(entries)
-        return texts_of(entries[-(count or 3) :])
+        return texts_of(_behind_pins(self.pinned(), entries, count or 3))
 
-    def not_summarised(self) -> Entries:
-        """The memories after the one that the summary ends with; all if it is not found or there is no
-        summary.
+    def not_summarised(self) -> list[tuple[int, Entry]]:
+        """The memories after the one that the summary ends with, each with its place among all entries; all
+        if it is not found or there is no summary.
         """
-        return self.memories()[self.count_summarised() or 0 :]
+        start = self.count_summarised() or 0
+        places = enumerate(self._memories.load()[start:], start)
+        return [(place, entry) for place, entry in places if not entry.is_forgotten]
 
     def count_summarised(self) -> int | None:
-        """How many memories the summary covers; None: it ends with an unknown one."""
+        """How many entries the summary covers; None: it ends with an unknown one."""
         summary = self.summary_entries()
         return self._memories.summarised_until(summary[-1]) if summary else 0
 
@@ -186,17 +198,32 @@ class MemoryReader:
         """How many memories the summary lacks; -1: there are none, or the summary ends with an unknown
         one.
         """
-        memories, covered = self.memories(), self.count_summarised()
-        return -1 if not memories or covered is None else len(memories) - covered
+        if not self._memories.load() or self.count_summarised() is None:
+            return -1
+        return len(self.not_summarised())
 
-    def save_summary(self, text: str, place: int, covered: str, *, instead_of: Entries | None = None) -> bool:
+    def newest_place(self) -> tuple[int, str] | None:
+        """Place and hash of the newest entry, which may be one that was forgotten; None: there is none."""
+        entries = self._memories.load()
+        return (len(entries) - 1, entries[-1].hash) if entries else None
+
+    def save_summary(
+        self,
+        text: str,
+        place: int,
+        covered: str,
+        *,
+        instead_of: Entries | None = None,
+        batch: Sequence[Entry] = (),
+    ) -> bool:
         """Make `text` the summary; `place`: of the last memory in it, `covered`: its hash.
 
-        False, and nothing is saved: the summary is not `instead_of` any more (None: whatever it is).
+        False, and nothing is saved: the summary is not `instead_of` any more (None: whatever it is), or one
+        of the `batch` that it was made from was forgotten or edited.
         """
         with self._store.lock():
             now = self._summary.load()
-            if instead_of is not None and now != instead_of:
+            if (instead_of is not None and now != instead_of) or self._memories.has_changed(batch):
                 return False
             summary = Entry(text, covered)
             self._memories.mark_summarised(summary, place, now)
@@ -207,6 +234,13 @@ class MemoryReader:
         """The whole document, or the sentence that there is none. Raises Forbidden."""
         text = self._store.read_text(STATE_DOCUMENT) or ""
         return text if text.strip() else NO_STATE_DOCUMENT
+
+
+def _behind_pins(pinned: Entries, entries: Entries, count: int) -> list[Entry]:
+    """Pinned memories, then as many of the newest others as make it `count`."""
+    others = [entry for entry in entries if entry not in pinned]
+    rest = max(0, count - len(pinned))
+    return [*pinned, *others[len(others) - min(rest, len(others)) :]]
 
 
 def texts_of(entries: Sequence[Entry]) -> list[str]:

@@ -27,7 +27,8 @@ BLOCK_ROWS = 16_384
 LIMIT_BYTES = 512 * 1024 * 1024
 
 _ROWS = "SELECT memory_id, vector, rowid FROM memory_embeddings WHERE rowid > ? AND model = ? AND dim = ?"
-_STATE = "SELECT count(*) FROM memory_embeddings"
+_STATE = "SELECT count(*), total(memory_id), coalesce(max(rowid), 0) FROM memory_embeddings"
+_ADDED = "SELECT count(*), total(memory_id) FROM memory_embeddings WHERE rowid > ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,14 @@ class MatrixKey:
 class Matrix:
     """The vectors of one key, as of `version` of the database; `blocks`: (ids, matrix) pairs.
 
-    `foreign`: vectors of the model that have another length; `told`: of them.
+    `count`, `id_sum`, `newest`: how many vectors there were of all models, the sum of their memories' ids,
+    and the last row. `foreign`: vectors of the model that have another length; `told`: of them.
     """
 
     connection: sqlite3.Connection
     version: int = -1
     count: int = 0
+    id_sum: float = 0.0
     newest: int = 0
     blocks: list[tuple[Any, Any]] = field(default_factory=list)
     too_big: bool = False
@@ -160,11 +163,10 @@ class VectorCache:
         version = connection.execute("PRAGMA data_version").fetchone()[0]
         if version == entry.version:
             return
-        count = connection.execute(_STATE).fetchone()[0]
-        added = connection.execute(
-            "SELECT count(*) FROM memory_embeddings WHERE rowid > ?", (entry.newest,)
-        ).fetchone()[0]
-        if entry.version == -1 or count != entry.count + added:
+        count, id_sum, newest = connection.execute(_STATE).fetchone()
+        added, added_sum = connection.execute(_ADDED, (entry.newest,)).fetchone()
+        was_only_added_to = (count, id_sum) == (entry.count + added, entry.id_sum + added_sum)
+        if entry.version == -1 or newest < entry.newest or not was_only_added_to:
             entry.blocks, entry.newest = [], 0
         rows = connection.execute(
             "SELECT count(*) FROM memory_embeddings WHERE model = ?", (key.model,)
@@ -176,8 +178,7 @@ class VectorCache:
             for ids, matrix, _ in _blocks(connection, key, entry.newest):
                 _add(entry.blocks, ids, matrix)
             entry.foreign = rows - sum(len(ids) for ids, _ in entry.blocks)
-        newest = connection.execute("SELECT max(rowid) FROM memory_embeddings").fetchone()[0] or 0
-        entry.newest, entry.count, entry.version = newest, count, version
+        entry.newest, entry.count, entry.id_sum, entry.version = newest, count, id_sum, version
 
 
 def _tell_of_foreign(entry: Matrix, key: MatrixKey) -> None:

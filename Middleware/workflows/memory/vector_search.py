@@ -2,7 +2,7 @@
 file.
 
 What goes wrong is told in the log, and the search goes on with what it has. Source: spec memory.md 8.3 to
-8.7, 9.4, 18.2 (19).
+8.7, 9.4, 18.2 (19), operate.md 6.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from typing import Any
 
 from Middleware.common.errors import MiddlewareError
 from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.file_memories import MOST_PINS_FIRST
 from Middleware.utilities import search_utils
 from Middleware.utilities.file_utils import beside_the_loop
+from Middleware.workflows.memory import vector_rows
 from Middleware.workflows.memory.vector_cache import vector_cache
 from Middleware.workflows.memory.vector_store import GROUP, VectorDatabase, connect_read_only, has_table
 
@@ -82,11 +84,28 @@ class VectorSearch:
         self._embed, self._now = embed, now
 
     def find(self, question: MemoryQuery) -> list[Row]:
-        """The rows in order, at most `limit`; none when there is no database of memories."""
+        """The pinned rows, newest pin first, then those that were found, in order; at most `limit`, but never
+        fewer than the pinned ones (eight at the most). None when there is no database of memories.
+        """
         if not self._database.exists or not self._holds_memories():
             return []
         rows = self._by_mode(question)
-        return self._expand_rows(question, rows) if question.expand and rows else rows
+        rows = self._expand_rows(question, rows) if question.expand and rows else rows
+        limit = search_utils.row_limit(question.limit)
+        if not limit or not (pinned := self._pinned()):
+            return rows
+        known = {row.id for row in pinned}
+        others = [row for row in rows if row.id not in known]
+        return [*pinned, *others[: max(0, limit - len(pinned))]]
+
+    def _pinned(self) -> list[Row]:
+        try:
+            with readers().connection(self._database.path) as connection:
+                ids = vector_rows.pinned_ids(connection)[:MOST_PINS_FIRST]
+        except (sqlite3.Error, OSError) as error:
+            logger.error("the pinned memories cannot be read: %s", error)
+            return []
+        return self._rows(ids)
 
     def _holds_memories(self) -> bool:
         """False for an empty database, and for one of something else (which is told of once)."""

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import tempfile
 from array import array
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.hashing_utils import sha256_hex
-from Middleware.workflows.memory import vector_tables
+from Middleware.workflows.memory import vector_rows, vector_tables
 from Middleware.workflows.memory.extraction import fold_case
 from Middleware.workflows.memory.vector_tables import DEFINITIONS, OUR_TABLES, StateReach
 
@@ -109,6 +109,7 @@ class VectorDatabase:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction on a database that has all tables; made if need be, of mode 0600."""
         self._store.make_folder()
+        self._store.settle()
         path = self.path
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -200,9 +201,15 @@ class VectorDatabase:
     def _insert(self, connection: sqlite3.Connection, memory: Mapping[str, Any], index_topics: bool) -> int:
         text = memory["summary"]
         cursor = connection.execute(
-            "INSERT INTO memories (discussion_id, memory_text, date_added, metadata_json) VALUES (?, "
-            "?, ?, ?)",
-            (self._store.discussion_id, text, now_text(), json.dumps(memory)),
+            "INSERT INTO memories (id, discussion_id, memory_text, date_added, metadata_json) VALUES (?, "
+            "?, ?, ?, ?)",
+            (
+                vector_tables.next_memory(connection),
+                self._store.discussion_id,
+                text,
+                now_text(),
+                json.dumps(memory),
+            ),
         )
         phrases = index_text(memory.get("key_phrases"))
         if index_topics and (topics := index_text(memory.get("topics"))):
@@ -235,6 +242,15 @@ class VectorDatabase:
         """Remember how far the state document knows the memories."""
         with self.writing() as connection:
             vector_tables.write(connection, reach)
+
+    def pass_over(self, chunks: Sequence[ChunkRecord]) -> None:
+        """Have no memories made of these chunks, which are in no log."""
+        if not chunks:
+            return
+        with self.writing() as connection:
+            for chunk in chunks:
+                if not Log(connection, self._store.discussion_id).messages_of(chunk.hash):
+                    _remember_chunk(connection, chunk)
 
     def try_failures_again(self) -> None:
         """Let chunks that gave no memory be tried as often as new ones."""
@@ -307,7 +323,10 @@ class Log:
         """
         names = [*self.chunk_hashes()][::-1]
         stored = self._messages
-        parts = {name: _parts_of(stored.get(name, ()), name, count) for name, count in Counter(names).items()}
+        parts = {
+            name: vector_tables.parts_of(stored.get(name, ()), name, count)
+            for name, count in Counter(names).items()
+        }
         return [parts[name].popleft() for name in names]
 
     def chunks_beside(self, failures: Sequence[Failure]) -> list[tuple[str, ...]]:
@@ -348,6 +367,17 @@ class Log:
             Failure(ChunkRecord(covered, tuple(self._messages.get(covered, ()))), attempts, error)
             for covered, attempts, error in rows
         ]
+
+    def forgotten_chunks(self) -> list[ChunkRecord]:
+        """The chunks of which a memory was forgotten, by names that no other chunk has."""
+        names = self._column("memory_forgotten", "SELECT DISTINCT chunk_name FROM memory_forgotten")
+        logged = {
+            sha256_hex("\n".join(each)): each
+            for chunk in self.chunks()
+            if (each := vector_tables.known_messages(chunk))
+        }
+        found = ((name, logged.get(name) or self.messages_of(name)) for name in names)
+        return [ChunkRecord(name, messages) for name, messages in found if messages]
 
     def messages_of(self, covered: str) -> tuple[str, ...]:
         """Hashes of the messages of a chunk, in order; none if it was stored by another program."""
@@ -401,29 +431,6 @@ def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
         "INSERT INTO memory_chunks (chunk_hash, message_hash, ord) VALUES (?, ?, ?)",
         [(chunk.hash, each, place) for place, each in enumerate(chunk.messages, first)],
     )
-
-
-def _parts_of(messages: Sequence[str], name: str, count: int) -> deque[tuple[str | None, ...]]:
-    """The messages that `count` chunks share one hash for, cut into those of each.
-
-    They are cut behind each message that is the hash itself; too many parts make the first chunk longer.
-    """
-    parts: list[list[str]] = [[]]
-    for each in messages:
-        parts[-1].append(each)
-        if each == name:
-            parts.append([])
-    if parts[-1]:
-        parts[-1].append(name)  # older databases hold a message once, also if it ends a second chunk
-    else:
-        parts.pop()
-    extra = max(0, len(parts) - count)
-    whole: list[tuple[str | None, ...]] = [tuple(each for part in parts[: extra + 1] for each in part)]
-    whole += map(tuple, parts[extra + 1 :])
-    if not parts:
-        whole = []
-    unknown: list[tuple[str | None, ...]] = [(None, name)] * (count - len(whole))
-    return deque([*whole, *unknown])
 
 
 def tables_of(connection: sqlite3.Connection) -> set[str]:
@@ -511,30 +518,42 @@ def is_sound(database: VectorDatabase) -> bool:
 
 
 def take_over(place: VectorDatabase, new: VectorDatabase) -> None:
-    """Replace what is in `place` by what is in `new`.
+    """Replace what is in `place` by what is in `new`. Memories that were copied from another discussion stay,
+    and so does what is left of a chunk of which a memory was forgotten. A pin stays where its text does.
 
     What was there is kept as `<name>.bak`, a damaged file as `<name>.corrupt-<time>`. Raises `sqlite3.Error`,
     OSError, NotADatabaseOfMemories.
     """
-    if not is_sound(place):
-        _put_aside(place.path)
+    put_damaged_aside(place)
     if place.exists:
         _back_up(place.path)
     with closing(connect_read_only(new.path)) as source, place.writing() as target:
         waiting = _waiting_for_document(target)
-        newest = target.execute("SELECT max(rowid) FROM memory_embeddings").fetchone()[0] or 0
-        for table, columns in _COPIED.items():
-            # no vector gets a row number that was in use: who keeps vectors sees by it what is new
-            shift = f" + {newest}" if table == "memory_embeddings" else ""
-            first, rest = columns.split(", ", 1)
-            marks = ", ".join("?" * len(columns.split(", ")))
-            target.execute(f"DELETE FROM {table}")
-            target.executemany(
-                f"INSERT INTO {table} ({columns}) VALUES ({marks})",
-                source.execute(f"SELECT {first}{shift}, {rest} FROM {table} ORDER BY rowid"),
-            )
+        kept, pinned = vector_rows.lasting_rows(target), vector_rows.pinned_texts(target)
+        _replace_tables(source, target, len(kept))
+        vector_rows.insert_rows(target, kept, 1)
+        vector_rows.pin_texts(target, pinned)
         if waiting is not None:
             vector_tables.write(target, StateReach(max(0, vector_tables.newest_memory(target) - waiting)))
+
+
+def _replace_tables(source: sqlite3.Connection, target: sqlite3.Connection, room: int) -> None:
+    """`room`: so many ids before those of the new memories stay free."""
+    newest = target.execute("SELECT max(rowid) FROM memory_embeddings").fetchone()[0] or 0
+    target.execute("DELETE FROM memory_pins")
+    for table, columns in _COPIED.items():
+        values = columns.split(", ")
+        if table in vector_rows.ID_COLUMNS:
+            values[values.index(vector_rows.ID_COLUMNS[table])] += f" + {room}"
+        if table == "memory_embeddings":
+            # no vector gets a row number that was in use: who keeps vectors sees by it what is new
+            values[0] += f" + {newest}"
+        marks = ", ".join("?" * len(values))
+        target.execute(f"DELETE FROM {table}")
+        target.executemany(
+            f"INSERT INTO {table} ({columns}) VALUES ({marks})",
+            source.execute(f"SELECT {', '.join(values)} FROM {table} ORDER BY rowid"),
+        )
 
 
 def _waiting_for_document(connection: sqlite3.Connection) -> int | None:
@@ -543,6 +562,12 @@ def _waiting_for_document(connection: sqlite3.Connection) -> int | None:
     """
     reach = vector_tables.read_reach(connection)
     return None if reach is None else len(vector_tables.waiting(connection, reach))
+
+
+def put_damaged_aside(place: VectorDatabase) -> None:
+    """Rename a damaged file. Raises NotADatabaseOfMemories, OSError, `sqlite3.OperationalError`."""
+    if not is_sound(place):
+        _put_aside(place.path)
 
 
 def _put_aside(path: Path) -> None:

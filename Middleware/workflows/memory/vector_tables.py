@@ -1,11 +1,13 @@
 """The tables of a discussion's vector database as they are on disk: only made where they lack.
 
-Source: spec memory.md 8.1, 18.2 (9, 10, 21, 23).
+Source: spec memory.md 8.1, 18.2 (9, 10, 21, 23), operate.md 6.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 DEFINITIONS = """
@@ -24,6 +26,9 @@ CREATE TABLE IF NOT EXISTS memory_failures (chunk_hash TEXT PRIMARY KEY, attempt
 CREATE TABLE IF NOT EXISTS memory_sources (memory_id INTEGER PRIMARY KEY, chunk_name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS state_document_reach (memory_id INTEGER NOT NULL, refusals INTEGER NOT NULL
     DEFAULT 0, written_id INTEGER, written_hash TEXT);
+CREATE TABLE IF NOT EXISTS memory_pins (memory_id INTEGER PRIMARY KEY, ord INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS memory_forgotten (memory_id INTEGER NOT NULL, chunk_name TEXT NOT NULL,
+    PRIMARY KEY (memory_id, chunk_name));
 CREATE INDEX IF NOT EXISTS ours_sources_chunk ON memory_sources (chunk_name);
 CREATE INDEX IF NOT EXISTS ours_log_newest ON vector_memory_hash_log (discussion_id, timestamp DESC);
 CREATE INDEX IF NOT EXISTS ours_memories_date ON memories (date_added);
@@ -37,6 +42,8 @@ OUR_TABLES = {
     "memory_failures",
     "memory_sources",
     "state_document_reach",
+    "memory_pins",
+    "memory_forgotten",
 }
 
 
@@ -96,6 +103,45 @@ def waiting(connection: sqlite3.Connection, reach: StateReach) -> list[tuple[int
     ).fetchall()
 
 
+def next_memory(connection: sqlite3.Connection) -> int:
+    """The id that the next memory gets: none that a forgotten one had."""
+    forgotten = connection.execute("SELECT coalesce(max(memory_id), 0) FROM memory_forgotten").fetchone()[0]
+    return max(newest_memory(connection), int(forgotten)) + 1
+
+
 def newest_memory(connection: sqlite3.Connection) -> int:
     """Its id; 0: there is none."""
     return int(connection.execute("SELECT coalesce(max(id), 0) FROM memories").fetchone()[0])
+
+
+# --------------------------------------------------------------------------
+# The messages of chunks, as they are stored.
+
+
+def known_messages(chunk: Sequence[str | None]) -> tuple[str, ...]:
+    """The messages of a chunk; none if they are not all known."""
+    known = tuple(each for each in chunk if each is not None)
+    return known if len(known) == len(chunk) else ()
+
+
+def parts_of(messages: Sequence[str], name: str, count: int) -> deque[tuple[str | None, ...]]:
+    """The messages that `count` chunks share one hash for, cut into those of each.
+
+    They are cut behind each message that is the hash itself; too many parts make the first chunk longer.
+    """
+    parts: list[list[str]] = [[]]
+    for each in messages:
+        parts[-1].append(each)
+        if each == name:
+            parts.append([])
+    if parts[-1]:
+        parts[-1].append(name)  # older databases hold a message once, also if it ends a second chunk
+    else:
+        parts.pop()
+    extra = max(0, len(parts) - count)
+    whole: list[tuple[str | None, ...]] = [tuple(each for part in parts[: extra + 1] for each in part)]
+    whole += map(tuple, parts[extra + 1 :])
+    if not parts:
+        whole = []
+    unknown: list[tuple[str | None, ...]] = [(None, name)] * (count - len(whole))
+    return deque([*whole, *unknown])

@@ -90,13 +90,37 @@ class VectorMemoryPlan:
     after: str | None
 
 
+class NothingComes(ValueError):
+    """So many chunks in a row gave no memory that more are not tried. The text says why the last one did."""
+
+
+class Patience:
+    """Counts chunks in a row that gave no memory. `most`: so many raise NothingComes; None: none do."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most, self._failures = most, 0
+
+    def note_memory(self) -> None:
+        self._failures = 0
+
+    def note_failure(self, reason: str) -> None:
+        self._failures += 1
+        if self._failures == self._most:
+            raise NothingComes(reason)
+
+
 def write_vector_memories(
-    context: ExecutionContext, store: DiscussionStore, settings: SettingsFile, told: Told = log_progress
+    context: ExecutionContext,
+    store: DiscussionStore,
+    settings: SettingsFile,
+    told: Told = log_progress,
+    patience: Patience | None = None,
 ) -> None:
     """Remember what is new, if it is enough, and what gave no memory before; the state document gets what it
     lacks.
 
-    Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled; what was stored by then stays stored.
+    Raises ConfigError, BackendError, `sqlite3.Error`, RequestCancelled, NothingComes (by `patience`); what
+    was stored by then stays stored.
     """
     if plan_chunks(context, store, settings) is None and not reader.lacks_facts(store, settings):
         return
@@ -106,7 +130,7 @@ def write_vector_memories(
         writer = _Writer(context, store, settings)
         plan = plan_chunks(context, store, settings)
         if plan is not None:
-            writer.write(plan, told)
+            writer.write(plan, told, patience or Patience())
         if not writer.has_merged:
             writer.merge()
 
@@ -157,7 +181,7 @@ class _Writer:
         self._database = VectorDatabase(store)
         self.has_merged = False
 
-    def write(self, plan: VectorMemoryPlan, told: Told) -> None:
+    def write(self, plan: VectorMemoryPlan, told: Told, patience: Patience) -> None:
         after = plan.after
         for number, job in enumerate(plan.jobs, 1):
             if self._context.is_cancelled():
@@ -166,8 +190,9 @@ class _Writer:
             for reason in found.rejected:
                 self._context.warn(f"a memory was not stored: {reason}")
             if not found.memories and not found.nothing_to_keep:
-                self._record_failure(job, found)
+                patience.note_failure(self._record_failure(job, found))
                 continue
+            patience.note_memory()
             if not self._store_memories(job, found, after):
                 self._context.warn("the memories have changed in the meantime, so the new ones are dropped")
                 return
@@ -194,7 +219,8 @@ class _Writer:
         templates = Templates(calls.FACTS_SYSTEM, calls.FACTS_PROMPT)
         return extract(ask(self._context, config, templates, {"[TextChunk]": text}, variables=False))
 
-    def _record_failure(self, job: ChunkJob, found: Extracted) -> None:
+    def _record_failure(self, job: ChunkJob, found: Extracted) -> str:
+        """Why the chunk gave none."""
         reason = "; ".join(found.rejected) or "the reply contains no JSON object or array"
         record = job.record if job.retried else job.record.with_unique_name
         attempts = self._database.record_failure(record, reason)
@@ -206,6 +232,7 @@ class _Writer:
             self._context.warn(
                 f"a chunk of the conversation gave no memory and is tried again later: {reason}"
             )
+        return reason
 
     def _store_memories(self, job: ChunkJob, found: Extracted, after: str | None) -> bool:
         stored = self._database.save(

@@ -114,7 +114,8 @@ class LlmCall:
     `system_prompt`, `prompt`: texts that are filled already; a given `prompt` makes the call authored, even
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
     None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
-    template goes around the texts.
+    template goes around the texts. `whole`: the conversation goes as the client sent it, its system messages
+    and tools too; nothing of the node is added.
     """
 
     messages: Messages | None = None
@@ -125,6 +126,7 @@ class LlmCall:
     stream: bool = True
     must_show: str = ""
     bare: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.stage import keys_of
+from Middleware.common.costs import Cost
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig, close_batches
 from Middleware.config.users import UserSettings
@@ -301,7 +302,7 @@ class Delivery:
         self._sent.answer = text
         finish = finish_chunks(context.request, context.user, self._sent)
         if isinstance(self._result, NodeStream) and self._result.running:
-            context.request.usage.add(finish[-1]["usage"])
+            context.request.usage.add(finish[-1]["usage"], self._sent.cost)
         if context.trace is not None:
             settle_thought(context.trace, self._cleaner)
             tell_answer(*context.trace, text, finish[-1])
@@ -359,7 +360,7 @@ class SentAnswer:
 
     `answer`: the text, thoughts never in it. `node`: who gave it, empty for nobody. `usage`: the backend's
     numbers. `prompt_tokens()`: estimate of the prompt, None = no model was called. `error`: of a chunk that
-    ended it.
+    ended it. `cost`: of the call, where its endpoint has a price.
     """
 
     def __init__(
@@ -376,6 +377,7 @@ class SentAnswer:
         self.with_calls = False
         self.facts: JsonObject = {}
         self.error: JsonObject | None = None
+        self.cost: Cost | None = None
         self._lowers_calls = bool(node.get("lowercaseToolCallFunctionNames"))
         self._texts = [answer]
         self._thoughts: list[str] = []
@@ -413,6 +415,7 @@ class SentAnswer:
     def _chunk_without_end(self, chunk: Chunk) -> Chunk | None:
         """The chunk as it may leave before the end; None when nothing of it may."""
         self.usage = chunk.get("usage") or self.usage
+        self.cost = chunk.get("cost") or self.cost
         self.reason = chunk["finish_reason"] or self.reason
         self.facts |= {key: chunk[key] for key in _FACTS if key in chunk}  # type: ignore[literal-required]
         self.with_calls = self.with_calls or bool(chunk.get("cut_call"))

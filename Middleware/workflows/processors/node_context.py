@@ -155,6 +155,8 @@ class NodeContext(ExecutionContext):
             self.warn(f"maxResponseSizeInTokens: found {limit}, allowed: a whole number of 1 or more")
         taken = take_wishes(node, self.question.wishes)
         self.run.state.taken_wishes.update(taken)
+        if self.run.plain:
+            return LlmHandler.of(self._plain_service(str(node["endpointName"]), taken))
         llm = LlmApiService(
             variables.fill_early(str(node["endpointName"]), source),
             variables.fill_early(str(preset), source) if preset else None,
@@ -165,6 +167,19 @@ class NodeContext(ExecutionContext):
             wished=wished_samplers(taken),
         )
         return LlmHandler.of(llm)
+
+    def _plain_service(self, endpoint: str, taken: JsonObject) -> LlmApiService:
+        """An endpoint that is asked as it is: no preset, and no limit but the client's."""
+        return LlmApiService(
+            endpoint,
+            None,
+            taken.get("max_tokens"),
+            self.stream,
+            user=self.user,
+            snapshot=self.snapshot,
+            wished=wished_samplers(taken),
+            without_preset=True,
+        )
 
     def source(
         self, messages: Messages | None = None, *, drop_system: bool = False, steady: bool = False
@@ -224,6 +239,8 @@ class NodeContext(ExecutionContext):
         return self.run_child(self, call)
 
     def dispatch(self, call: LlmCall) -> NodeResult:
+        if self.run.plain:
+            call = replace(call, whole=True)
         asked, demand = LLMDispatchService.prepare(self, call)
         self.notes.prompt_tokens = asked.prompt_tokens
         result = LLMDispatchService.send(self, call, asked, demand)

@@ -14,11 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError, MiddlewareError, WorkflowError, let_go
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.common.request_context import ClientQuestion, RequestContext
+from Middleware.common.request_context import WISH_NAMES, ClientQuestion, RequestContext
 from Middleware.common.types import Batch
 from Middleware.config.json_positions import position_in
 from Middleware.config.loader import ConfigSnapshot
@@ -145,13 +146,18 @@ SPEAK_FOR_THEMSELVES = (MiddlewareError, OSError, ValueError)
 """Errors whose text is a sentence; of others the name of the class says more."""
 
 
+PLAIN_NODE = "raw"
+"""The title of the one node of a plain model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One execution of one workflow file. `question`: what the client asked, as far as this run may see it.
 
     `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by
     the parent (`fill_override`). `chain`: names of the workflows from the first to this one. `node`: the node
-    that called this one, None: nobody or nobody observes; `label`: the key by which it chose it.
+    that called this one, None: nobody or nobody observes; `label`: the key by which it chose it. `plain`: the
+    client asks an endpoint and no workflow; the file is a `plain_model`.
     """
 
     state: RequestState
@@ -166,9 +172,14 @@ class Run:
     workflow_id: str = field(default_factory=new_workflow_id)
     node: NodeTrace | None = field(default=None, repr=False)
     label: str = ""
+    plain: bool = False
 
     def place(self, index: int) -> str:
-        """`Workflows/ana/Main.json:14:5: node 3 "Recall" (Standard)`, for messages."""
+        """`Workflows/ana/Main.json:14:5: node 3 "Recall" (Standard)`, for messages; of a plain model its
+        name.
+        """
+        if self.plain:
+            return self.file.file
         place = self.state.snapshot.where(self.file.file, f"/nodes/{index}")
         return f"{place} ({self.file.nodes[index].get('type') or DEFAULT_TYPE})"
 
@@ -243,6 +254,22 @@ def responder_index(nodes: tuple[Mapping[str, Any], ...]) -> int:
         if node["is_responder"] if "is_responder" in node else node.get("returnToUser"):
             return index
     return len(nodes) - 1
+
+
+def plain_model(name: str, endpoint: str) -> WorkflowFile:
+    """What runs where a client asks an endpoint and no workflow: one node that sends all it was sent. `name`:
+    of the model. Source: operate.md 4.
+    """
+    node = {
+        "type": DEFAULT_TYPE,
+        "title": PLAIN_NODE,
+        "endpointName": endpoint,
+        "allowTools": True,
+        "acceptImages": True,
+        "forceGenerationPromptIfEndpointAllows": True,
+        "clientParameters": list(WISH_NAMES),
+    }
+    return WorkflowFile(PLAIN_NODE, "", name, (MappingProxyType(node),))
 
 
 # --------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class ThoughtRoute:
 
 # --------------------------------------------------------------------------
 
-_FACTS = ("usage", "model", "native_finish_reason", "truncated", "refusal", "cut_call")
+_FACTS = ("usage", "model", "cost", "native_finish_reason", "truncated", "refusal", "cut_call")
 """What any chunk may say of the whole answer; the finish chunk repeats it."""
 
 

@@ -23,7 +23,11 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (["forget"], "found 'forget', allowed: list, show, rebuild, backfill, rekey, export, import"),
+            (
+                ["drop"],
+                "found 'drop', allowed: list, show, rebuild, backfill, rekey, export, import, search,",
+            ),
+            (["forget", "trip"], "forget: give an ID and the numbers of memories, or --matching TEXT"),
             (["show"], "show: give an ID"),
             (["list", "x"], "list: give no further words"),
             (["rebuild", "x"], "rebuild: give an ID and a FILE"),

@@ -40,6 +40,28 @@ class TestRebuild:
         status, text = memory_of("rebuild", "trip", file)
         assert (status, "3 chunks gave no memory" in text) == (1, True)
 
+    def test_progress_is_lines_where_there_is_no_terminal(self, memory_of, house, chat, file):
+        text = memory_of("rebuild", "trip", file)[1]
+        assert text.splitlines()[:3] == ["memories: 1 of 3", "memories: 2 of 3", "memories: 3 of 3"]
+
+    def test_a_long_conversation_has_twenty_lines(self, memory_of, house, chat, tmp_path):
+        talk = [{"role": "user", "content": f"word {i}"} for i in range(50)]
+        (tmp_path / "long.json").write_text(json.dumps(talk))
+        lines = memory_of("rebuild", "trip", str(tmp_path / "long.json"))[1].splitlines()
+        progress = [line for line in lines if line.startswith("memories: ")]
+        assert (len(progress), progress[-2:]) == (20, ["memories: 48 of 50", "memories: 50 of 50"])
+
+    def test_what_is_forgotten_is_passed_over(self, memory_of, house, chat, file):
+        memory_of("rebuild", "trip", file)
+        memory_of("forget", "trip", "f2")
+        status, text = memory_of("rebuild", "trip", file)
+        assert (status, "the new memories cover 2 chunks" in text) == (0, True)
+        assert [entry.text for entry in ChunkList(house.store(), "memories.json").load()] == [
+            "a note",
+            "",
+            "a note",
+        ]
+
     def test_too_few_messages_change_nothing(self, memory_of, house, file):
         house.settings(chunkEstimatedTokenSize=1000)
         status, text = memory_of("rebuild", "trip", file)
@@ -99,3 +121,81 @@ class TestRebuild:
     def test_names_of_the_house_are_no_discussions(self, memory_of, file, name):
         status, text = memory_of("rebuild", name, file)
         assert (status, text) == (1, f"error: {name!r} is not a valid discussion id\n")
+
+
+class TestNothingComes:
+    """A model that gives no facts: it is asked five times, and everything is said once."""
+
+    @pytest.fixture
+    def facts(self, house, tmp_path):
+        """Runs a rebuild of 12 chunks with a model that answers as told; its exit status, text and calls."""
+        talk = [{"role": "user", "content": f"word {i}"} for i in range(12)]
+        (tmp_path / "talk.json").write_text(json.dumps(talk))
+        house.settings(
+            useVectorForQualityMemory=True, vectorMemoryChunkEstimatedTokenSize=2, embeddingEndpointName=""
+        )
+
+        def run(memory_of, answer, **options):
+            with responses.RequestsMock() as network:
+                body = {"choices": [{"message": {"content": answer}, "finish_reason": "stop"}]}
+                network.post("http://chat.test/v1/chat/completions", json=body)
+                status, text = memory_of("rebuild", "trip", str(tmp_path / "talk.json"), **options)
+                return status, text, len(network.calls)
+
+        return run
+
+    def test_it_stops_after_five_chunks(self, memory_of, facts):
+        status, text, calls = facts(memory_of, "I am sorry.")
+        assert (status, calls) == (1, 5)
+        assert "trip: stopped, because 5 chunks in a row gave no memory (the reply contains no JSON" in text
+
+    def test_each_warning_is_printed_once_with_its_number(self, memory_of, facts):
+        lines = facts(memory_of, "I am sorry.")[1].splitlines()
+        warnings = [line for line in lines if "gave no memory and is tried again later" in line]
+        assert len(warnings) == 1
+        assert warnings[0].startswith("warning, 5 times: ")
+
+    def test_it_may_keep_going(self, memory_of, facts):
+        """Each chunk is tried four times then."""
+        status, text, calls = facts(memory_of, "I am sorry.", keep_going=True)
+        assert (status, calls) == (1, 48)
+        assert "trip: 12 chunks gave no memory, so the old memories stay" in text
+
+
+class TestDocument:
+    """The state document, where the settings ask for one."""
+
+    @pytest.fixture
+    def rebuilt(self, house, memory_of, tmp_path):
+        """Rebuilds vector memories of three messages with a workflow for the document."""
+        house.write("Workflows/alice/Facts", [{"type": "StaticResponse", "content": '{"summary": "a fact"}'}])
+        house.settings(
+            useVectorForQualityMemory=True,
+            vectorMemoryChunkEstimatedTokenSize=2,
+            vectorMemoryWorkflowName="Facts",
+            embeddingEndpointName="",
+            useStateDocument=True,
+            stateDocumentWorkflowName="Merge",
+        )
+        talk = [{"role": "user", "content": f"word {i}"} for i in range(3)]
+        (tmp_path / "talk.json").write_text(json.dumps(talk))
+
+        def run(document, **options):
+            house.write("Workflows/alice/Merge", [{"type": "StaticResponse", "content": document}])
+            return memory_of("rebuild", "trip", str(tmp_path / "talk.json"), **options)
+
+        return run
+
+    def test_it_is_made(self, rebuilt, house):
+        assert "the state document would be brought up to date" in rebuilt("doc", preview=True)[1]
+        status, text = rebuilt("- a fact")
+        assert status == 0
+        assert text.splitlines()[-2:] == [
+            "facts in the state document: 3 of 3",
+            "trip: the state document is up to date",
+        ]
+        assert house.store().read_text("state_document.md") == "- a fact"
+
+    def test_what_it_lacks_makes_it_undone(self, rebuilt, house):
+        status, text = rebuilt(" ")
+        assert (status, "trip: the state document lacks 3 facts" in text) == (1, True)

@@ -53,6 +53,8 @@ REQUESTS = {
     "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/curl": [("runs/{run}/nodes/0/calls/0/curl", None)],
     "GET endpoints": [("endpoints", None)],
     "POST endpoints/<user>/<name>/probe": [("endpoints/mira/Big/probe", {})],
+    "GET loaded": [("loaded", None)],
+    "GET history": [("history?span=days", None)],
     "GET help": [("help", None)],
     "GET help/<path:name>": [("help/nodes/Standard", None)],
     "GET files/<path:path>": [(f"files/{file}", None) for file in FILES if "Workflows/" not in file],
@@ -175,7 +177,7 @@ def test_every_route_is_asked():
 
 
 def test_nothing_is_amiss_with_the_files_as_they_are(house):
-    """But for texts that are saved over another version, and a run without calls."""
+    """But for texts that are saved over another version, a run without calls, and a history that nobody keeps."""
     client, run, _ = house
     refused = {
         what.partition(" ")[0] + " " + what.split()[1]: status
@@ -185,6 +187,7 @@ def test_nothing_is_amiss_with_the_files_as_they_are(house):
     assert refused == {
         "PUT files/<path:path>": 409,
         "PUT workflows/<path:path>": 409,
+        "GET history": 404,
         "GET runs/<run_id>/nodes/<int:i>/explain": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/cleaning": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/left": 404,

@@ -37,7 +37,18 @@ SUMMARY = [
     "held",
     "stood_out",
 ]
-RUN = ["model", "api_type", "cancelled_by", "usage", "all_nodes", "asked", "texts", "stood_out", "nodes"]
+RUN = [
+    "model",
+    "api_type",
+    "cancelled_by",
+    "usage",
+    "all_nodes",
+    "cost",
+    "asked",
+    "texts",
+    "stood_out",
+    "nodes",
+]
 NODE = [
     "i",
     "parent",
@@ -82,6 +93,7 @@ CALL = [
     "outcome",
     "finish_reason",
     "usage",
+    "cost",
     "prompt",
     "load_s",
     "prompt_s",

@@ -6,9 +6,14 @@ import logging
 
 import pytest
 
-from Middleware.api.requests.request_fields import (
+from Middleware.api.requests import model_names
+from Middleware.api.requests.model_names import (
+    ModelChoice,
+    advertised_context_length,
     advertised_ids,
     choose,
+    choose_by_address,
+    context_length_of,
     parse_model_field,
     served_users,
     single_user,
@@ -36,7 +41,7 @@ def two(configs, facts):
 def test_single_user(configs, value, workflow):
     """Only the workflow can be picked; an unknown name is no error."""
     assert parse_model_field(value) == (None, workflow)
-    assert choose(value, default_snapshot()) == ("mira", workflow)
+    assert choose(value, default_snapshot()) == ModelChoice("mira", workflow)
 
 
 @pytest.mark.parametrize(("value", "expected"), MULTI, ids=lambda v: str(v))
@@ -147,3 +152,187 @@ class TestServedUsers:
         """Nobody, and an error in the log."""
         facts(users=())
         assert served_users() == [] and "_current-user.json" in caplog.text
+
+
+RAW = {"exposeEndpoints": True, "allowSharedWorkflows": True}
+ENDPOINT = {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "maxContextTokenSize": 4096}
+
+
+@pytest.fixture
+def endpoints(configs):
+    """Mira exposes `big` and `main`; `vectors` is for embeddings."""
+    configs("Users/mira.json", RAW)
+    configs("ApiTypes/Api.json", {"type": "openAIChatCompletion"})
+    configs("ApiTypes/Emb.json", {"type": "openAIEmbeddings"})
+    configs("Endpoints/main.json", ENDPOINT)
+    configs("Endpoints/big.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Api"})
+    configs("Endpoints/vectors.json", {**ENDPOINT, "apiTypeConfigFileName": "Emb"})
+
+
+def chosen(name):
+    return choose(name, default_snapshot())
+
+
+class TestAliases:
+    """operate.md 4. Mira has a workflow `novel`; jo is there in the tests with several users."""
+
+    @pytest.mark.parametrize(
+        ("name", "choice"),
+        [
+            ("claude-haiku-4-5", ModelChoice("jo", alias="claude-haiku-4-5")),
+            ("Claude-Sonnet-4-5", ModelChoice("mira", alias="Claude-Sonnet-4-5")),
+            ("gpt-4o", ModelChoice("mira", "novel", alias="gpt-4o")),
+            ("gpt-4o:latest", ModelChoice("mira", "novel", alias="gpt-4o:latest")),
+            ("mira", ModelChoice("mira")),
+            ("mira:novel", ModelChoice("mira", "novel")),
+            ("mira:none", ModelChoice("mira")),
+            ("x:novel", ModelChoice("jo", alias="x:novel")),
+        ],
+        ids=lambda v: v if isinstance(v, str) else "",
+    )
+    def test_the_first_line_that_fits(self, two, configs, name, choice):
+        """In file order; never for a name of ours. The name that was asked is kept as it was sent."""
+        lines = {"claude-*haiku*": "jo", "claude-*": "mira", "gpt-4o": "mira:novel", "*": "jo", "mira*": "jo"}
+        configs("ModelAliases.json", lines)
+        assert chosen(name) == choice
+
+    @pytest.mark.parametrize("value", [None, "", "  ", 7])
+    def test_no_name_fits_nothing(self, two, configs, value):
+        """Not even a star."""
+        configs("ModelAliases.json", {"*": "jo"})
+        with pytest.raises(ClientRequestError):
+            chosen(value)
+
+    @pytest.mark.parametrize(
+        "target", ["bob", "Mira", "mira:none", "mira:raw/main", "alias", ":novel", "mira:../novel"]
+    )
+    def test_a_target_that_nobody_here_has_makes_no_line(self, two, configs, target):
+        """The next one that fits counts. An alias is no target."""
+        configs("ModelAliases.json", {"alias": "jo", "gpt-*": target, "*4*": "jo"})
+        assert chosen("gpt-4") == ModelChoice("jo", alias="gpt-4")
+        with pytest.raises(NotFound):
+            chosen("gpt-5")
+
+    def test_with_one_user(self, configs):
+        """Aliases come before "any name runs that user"; its own name, and what fits none, go on as ever."""
+        configs("ModelAliases.json", {"gpt-*": "mira:novel", "mi*": "mira:novel", "other": "jo"})
+        assert chosen("gpt-4") == ModelChoice("mira", "novel", alias="gpt-4")
+        assert chosen("mira") == chosen("other") == chosen("") == chosen(None) == ModelChoice("mira")
+        assert chosen("mistral") == ModelChoice("mira", "novel", alias="mistral")
+
+    def test_the_user_of_the_pointer_file(self, configs, facts):
+        """As one user."""
+        facts(users=())
+        configs("Users/_current-user.json", {"currentUser": "mira"})
+        configs("ModelAliases.json", {"*": "mira:novel"})
+        assert chosen("x") == ModelChoice("mira", "novel", alias="x") and chosen("mira") == ModelChoice(
+            "mira"
+        )
+
+    def test_to_an_endpoint(self, two, configs, endpoints):
+        configs("ModelAliases.json", {"plain": "mira:raw/main", "vectors": "mira:raw/vectors", "v*": "jo"})
+        assert chosen("plain") == ModelChoice("mira", endpoint="main", alias="plain")
+        assert chosen("vectors") == ModelChoice("jo", alias="vectors")
+
+    def test_lists(self, two, configs, endpoints):
+        """Those without a star, behind the names of their target's user, if a client who sends one gets there."""
+        lines = {
+            "gpt-*": "jo",
+            "gpt-4o": "mira",
+            "Fast": "mira:raw/big",
+            "fast": "mira",
+            "mira": "jo",
+            "lost": "bob",
+            "x:latest": "jo",
+            "novel-model": "mira:novel",
+        }
+        configs("ModelAliases.json", lines)
+        assert advertised_ids(default_snapshot()) == [
+            *("mira", "mira:novel", "mira:raw/big", "mira:raw/main", "Fast", "novel-model"),
+            *("jo", "gpt-4o"),
+        ]
+
+    def test_a_faulty_file_is_as_good_as_none(self, two, configs):
+        configs("ModelAliases.json", "{")
+        assert advertised_ids(default_snapshot()) == ["mira", "jo"]
+        with pytest.raises(NotFound):
+            chosen("gpt-4")
+
+
+class TestPlainModels:
+    @pytest.mark.parametrize("users", [("mira",), ("mira", "jo")], ids=["one user", "several"])
+    @pytest.mark.parametrize("name", ["mira:raw/nope", "mira:raw/vectors", "mira:raw/", "mira:raw/../main"])
+    def test_one_that_is_not_exposed(self, configs, facts, endpoints, users, name):
+        """404 as an unknown name, with one user too, whatever aliases say."""
+        configs("Users/jo.json", {"port": 5000})
+        configs("ModelAliases.json", {"*": "mira"})
+        facts(users=users)
+        with pytest.raises(NotFound) as caught:
+            chosen(name)
+        assert str(caught.value).endswith(f"users: {', '.join(users)}")
+        assert (caught.value.param, caught.value.code) == ("model", "model_not_found")
+
+    @pytest.mark.parametrize("users", [("mira",), ("mira", "jo")], ids=["one user", "several"])
+    def test_one_that_is(self, configs, facts, endpoints, users):
+        configs("Users/jo.json", {"port": 5000})
+        facts(users=users)
+        assert chosen("mira:raw/main") == ModelChoice("mira", endpoint="main")
+        assert chosen("mira:raw/main:latest").name == "mira:raw/main"
+
+    def test_a_workflow_may_be_called_raw(self, configs, endpoints):
+        """Only a slash makes a plain model."""
+        configs("Workflows/_shared/raw/x.json", [])
+        assert chosen("mira:raw") == ModelChoice("mira", "raw")
+
+    def test_how_much_one_takes(self, configs, endpoints):
+        """The endpoint's own window where it states one, else as of the user."""
+        lengths = [
+            context_length_of(chosen(f"mira:{one}"), default_snapshot())
+            for one in ("raw/main", "raw/big", "x")
+        ]
+        assert lengths == [4096, 131072, 131072]
+
+
+class TestAddresses:
+    """`/as/<name>/...`"""
+
+    @pytest.mark.parametrize(
+        ("name", "ids"),
+        [
+            ("mira", ["mira"]),
+            ("mira:novel", ["mira:novel"]),
+            ("novel", ["mira:novel"]),
+            ("mira:raw/main", ["mira:raw/main"]),
+            ("GPT-4o", ["GPT-4o"]),
+            ("gpt-4o:latest", ["gpt-4o"]),
+        ],
+    )
+    def test_lists_show_the_name_alone(self, configs, endpoints, name, ids):
+        configs("ModelAliases.json", {"gpt-4o": "mira"})
+        assert advertised_ids(default_snapshot(), name) == ids
+
+    @pytest.mark.parametrize("name", ["bob", "mira:raw/none", "x:none"])
+    def test_a_name_that_nobody_has(self, configs, endpoints, name):
+        """404 with one user too, though any `model` would do."""
+        for ask in (choose_by_address, lambda name, snapshot: advertised_ids(snapshot, name)):
+            with pytest.raises(NotFound, match="model must name a configured user"):
+                ask(name, default_snapshot())
+
+    def test_how_much_is_taken_there(self, two, configs, endpoints):
+        configs("Users/jo.json", {"advertisedContextLength": 1000})
+        snapshot = default_snapshot()
+        lengths = [advertised_context_length(snapshot, name) for name in ("", "jo", "mira:raw/main")]
+        assert lengths == [131072, 1000, 4096]
+
+
+def test_whom_a_request_may_ask_is_said_in_one_place(two, configs, monkeypatch):
+    """Everything else goes by it: choices, aliases, lists, facts. The seam for keys that open some users only."""
+    configs("ModelAliases.json", {"gpt-*": "mira", "gpt-4": "jo"})
+    configs("Users/jo.json", {"advertisedContextLength": 1000})
+    monkeypatch.setattr(model_names, "askable_users", lambda snapshot: ("jo",))
+    assert advertised_ids(default_snapshot()) == ["jo", "gpt-4"]
+    assert chosen("gpt-4") == ModelChoice("jo", alias="gpt-4")
+    assert advertised_context_length(default_snapshot()) == 1000
+    for name in ("mira", "mira:novel", "gpt-5"):
+        with pytest.raises(NotFound, match=r"users: jo$"):
+            chosen(name)

@@ -87,6 +87,8 @@ class TestRefusals:
             ("/api/v1/generate", lambda body: body["detail"]["msg"]),
             ("/health", lambda body: body["error"]),
             ("/console/api/state", lambda body: body["error"]),
+            ("/as/mira/api/chat", lambda body: body["error"]),
+            ("/as/mira:raw%2Fmain/api/v1/generate", lambda body: body["detail"]["msg"]),
         ],
     )
     @pytest.mark.parametrize("form", ["declared", "chunked"])

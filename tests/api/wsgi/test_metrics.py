@@ -309,3 +309,22 @@ def _made_with(folder):
         env={"PROMETHEUS_MULTIPROC_DIR": str(folder), "PATH": "/usr/bin:/bin"},
         capture_output=True, text=True, check=False, cwd=str(module.__file__).partition("/Middleware/")[0],
     )  # fmt: skip
+
+
+class TestLoadedModels:
+    def test_what_is_loaded_now(self, metrics):
+        """1; what no longer is: 0."""
+        metrics.note_loaded([("big", "m1"), ("big", "m2")])
+        metrics.note_loaded([("big", "m2")])
+        assert value(metrics, "headrace_model_loaded", endpoint="big", model="m1") == 0
+        assert value(metrics, "headrace_model_loaded", endpoint="big", model="m2") == 1
+
+    def test_nobody_has_asked(self, metrics):
+        """No series: unknown is not 0."""
+        assert not [name for name, _ in samples(metrics) if name == "headrace_model_loaded"]
+
+    def test_they_stay_few(self, metrics):
+        """A server may name as many as it likes."""
+        metrics.note_loaded([("big", str(number)) for number in range(MOST_NAMES + 5)])
+        names = [labels for name, labels in samples(metrics) if name == "headrace_model_loaded"]
+        assert len(names) == MOST_NAMES + 1

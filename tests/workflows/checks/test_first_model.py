@@ -49,6 +49,14 @@ def child(name, **more):
     return {"type": "CustomWorkflow", "workflowName": name, **more}
 
 
+def test_a_plain_model_is_its_endpoint(tree):
+    """Whatever the user's workflow needs, for tasks too; one without a file is nobody's."""
+    tree.flow(BIG)
+    for is_task in (False, True):
+        assert tree.first(raw_endpoint="Small", is_task=is_task) == "Small"
+    assert tree.first(raw_endpoint="None") is None
+
+
 class TestNodes:
     def test_the_first_node_that_calls_a_model(self, tree):
         """Nodes that call none come before it."""

@@ -17,7 +17,10 @@ from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START
 from Middleware.utilities.hashing_utils import message_hash
 from Middleware.workflows.checks.memory_rebuild import Rebuild
+from Middleware.workflows.memory.copying import copy_memories
+from Middleware.workflows.memory.corrections import Corrections
 from Middleware.workflows.memory.vector_store import ChunkRecord, NotADatabaseOfMemories, VectorDatabase
+from Middleware.workflows.memory.writer import NothingComes
 
 FILES = {
     "chunkEstimatedTokenSize": 2,
@@ -214,6 +217,182 @@ class TestFiles:
         ChunkList(store, "memories.json").replace(Entry("old", "h"))
         assert rebuild({**FILES, "chunkEstimatedTokenSize": 1000}).run(nothing) == 0
         assert texts(store) == ["old"]
+
+
+class TestForgotten:
+    """Nothing is made of messages of which a memory was forgotten."""
+
+    @pytest.fixture
+    def talk_of(self, rebuild):
+        """A rebuild of six messages in chunks of one."""
+
+        def made(settings):
+            work = rebuild(settings)
+            work.messages[:] = [{"role": "user", "content": f"word {i}"} for i in range(6)]
+            return work
+
+        return made
+
+    def test_file_memories_stay_forgotten_at_their_place(self, talk_of, store, model):
+        model.calls.clear()
+        model.replies = [f"m{i}" for i in range(6)]
+        talk_of(FILES).run(nothing)
+        Corrections(store).forget(["f2", "f5"])
+        work = talk_of(FILES)
+        assert work.count_planned() == 4
+        model.calls.clear()
+        model.replies = ["n0", "n2", "n3", "n5"]
+        told = []
+        assert work.run(lambda done, whole: told.append((done, whole))) == 0
+        assert texts(store) == ["n0", "", "n2", "n3", "", "n5"]
+        assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+        assert [entry.hash for entry in FileMemories(store).load()] == [
+            message_hash({"content": f"word {i}"}) for i in range(6)
+        ]
+
+    def test_so_they_do_when_they_were_condensed_with_others(self, talk_of, store, model):
+        talk_of(FILES).run(nothing)
+        Corrections(store).forget(["f2"])
+        memories = FileMemories(store)
+        memories.condense(0, memories.load()[:4], "all")
+        model.calls.clear()
+        model.replies = [f"n{i}" for i in (0, 2, 3, 4, 5)]
+        assert talk_of(FILES).run(nothing) == 0
+        assert texts(store) == ["n0", "", "n2", "n3", "n4", "n5"]
+
+    def test_broken_off_work_goes_on(self, talk_of, store, model, failure):
+        talk_of(FILES).run(nothing)
+        Corrections(store).forget(["f2"])
+        model.calls.clear()
+        model.replies = ["n0", "n2", failure(), "n3", "n4", "n5"]
+        with pytest.raises(MiddlewareError):
+            talk_of(FILES).run(nothing)
+        assert talk_of(FILES).run(nothing) == 0
+        assert texts(store) == ["n0", "", "n2", "n3", "n4", "n5"]
+
+    def test_a_larger_cut_does_not_take_them_in(self, talk_of, store, model):
+        """Chunks end before them and begin behind them."""
+        talk_of(FILES).run(nothing)
+        Corrections(store).forget(["f3"])
+        model.reply = lambda call: call.conversation[-1]["content"]
+        assert talk_of({**FILES, "chunkEstimatedTokenSize": 12}).run(nothing) == 0
+        assert texts(store) == ["word 0\nword 1", "", "word 3\nword 4\nword 5"]
+
+    def test_vector_memories_stay_forgotten_and_the_rest_of_their_chunk_stays(self, talk_of, store, model):
+        pair = json.dumps([{"summary": "one of word 1"}, {"summary": "two of word 1"}])
+        single = [json.dumps({"summary": f"s{i}"}) for i in range(6)]
+        model.calls.clear()
+        model.replies = [single[0], pair, *single[2:]]
+        talk_of(VECTORS).run(nothing)
+        Corrections(store).forget(["v2"])
+        for _ in range(2):
+            model.calls.clear()
+            model.replies = [json.dumps({"summary": f"n{i}"}) for i in (0, 2, 3, 4, 5)]
+            assert talk_of(VECTORS).run(nothing) == 0
+            assert summaries(VectorDatabase(store).path) == ["two of word 1", "n0", "n2", "n3", "n4", "n5"]
+
+    def test_copied_memories_stay(self, talk_of, store, folders, model):
+        """They are of another conversation."""
+        old = folders.store("old")
+        ChunkList(old, "memories.json").replace(Entry("old", "h"))
+        VectorDatabase(old).save(ChunkRecord("h", ("h",)), [{"summary": "old fact"}], after=None)
+        copy_memories(old, store)
+        talk_of(FILES).run(nothing)
+        talk_of(VECTORS_OF_HELLO).run(nothing)
+        assert texts(store) == ["old", *["hello"] * 6]
+        assert summaries(VectorDatabase(store).path) == ["old fact", *["s"] * 6]
+
+    def test_a_pin_stays_with_its_text(self, talk_of, store, model):
+        model.calls.clear()
+        model.replies = [json.dumps({"summary": f"s{i}"}) for i in range(6)]
+        talk_of(VECTORS).run(nothing)
+        Corrections(store).pin("v3")
+        model.calls.clear()
+        model.replies = [json.dumps({"summary": text}) for text in ("n", "s2", "n", "n", "n", "n")]
+        talk_of(VECTORS).run(nothing)
+        assert [(each.number, each.text) for each in Corrections(store).all() if each.is_pinned] == [
+            ("v2", "s2")
+        ]
+
+    def test_it_can_be_undone(self, talk_of, store, model):
+        model.calls.clear()
+        model.replies = [f"m{i}" for i in range(6)]
+        talk_of(FILES).run(nothing)
+        model.calls.clear()
+        model.replies = [f"n{i}" for i in range(6)]
+        talk_of(FILES).run(nothing)
+        Corrections(store).undo()
+        assert texts(store) == [f"m{i}" for i in range(6)]
+
+
+class TestStopping:
+    """With `stop_after`, chunks that give nothing end the work."""
+
+    def test_so_many_in_a_row_end_it(self, rebuild, store, model):
+        work = rebuild(VECTORS)
+        work.messages[:] = [{"role": "user", "content": f"word {i}"} for i in range(20)]
+        fact = json.dumps({"summary": "s"})
+        model.replies = ["none", "none", fact, *["none"] * 40]
+        with pytest.raises(NothingComes) as stopped:
+            work.run(nothing, stop_after=5)
+        assert (len(model.calls), str(stopped.value)) == (8, "the reply contains no JSON object or array")
+        model.replies = [fact] * 20
+        assert work.run(nothing, stop_after=5) == 0
+        assert len(model.calls) == 8 + 19
+
+    def test_without_it_each_is_tried_four_times(self, rebuild, store, model):
+        model.replies = ["none"] * 40
+        assert rebuild(VECTORS).run(nothing) == 3
+        assert len(model.calls) == 12
+
+    def test_nothing_worth_keeping_is_no_failure(self, rebuild, model):
+        work = rebuild(VECTORS)
+        work.messages[:] = [{"role": "user", "content": f"word {i}"} for i in range(8)]
+        model.replies = ["[]"] * 8
+        assert work.run(nothing, stop_after=5) == 0
+
+
+class TestDocument:
+    """The state document is made of the memories where the settings ask for one."""
+
+    @pytest.fixture
+    def merging(self, rebuild, house):
+        house.workflow(
+            "Merge",
+            {"type": "StringConcatenator", "strings": ["{agent2Input}", "{agent1Input}"], "delimiter": "|"},
+        )
+        work = rebuild({**VECTORS, "stateDocumentWorkflowName": "Merge"})
+        work.messages[:] = [{"role": "user", "content": f"word {i}"} for i in range(25)]
+        return work
+
+    def test_it_is_made_some_facts_at_a_time(self, merging, store, model):
+        model.replies = [json.dumps({"summary": f"s{i}"}) for i in range(25)]
+        told = []
+        assert merging.makes_document()
+        merging.run(nothing)
+        assert merging.make_document(lambda done, whole: told.append((done, whole))) == 0
+        assert told == [(20, 25), (25, 25)]
+        document = store.read_text("state_document.md")
+        assert document.startswith("|- s0\n- s1\n") and document.endswith(
+            "|- s20\n- s21\n- s22\n- s23\n- s24"
+        )
+        assert VectorDatabase(store).unmerged_memories()[1] == []
+
+    def test_one_that_is_there_only_gets_what_it_lacks(self, merging, store, model):
+        store.update_text("state_document.md", lambda _: "by hand")
+        model.replies = [json.dumps({"summary": f"s{i}"}) for i in range(25)]
+        merging.run(nothing)
+        assert merging.make_document(nothing) == 0
+        assert store.read_text("state_document.md") == "by hand"
+
+    def test_what_cannot_be_merged_is_counted(self, rebuild, house, store, model):
+        house.workflow("Merge", {"type": "StaticResponse", "content": " "})
+        work = rebuild({**VECTORS_OF_HELLO, "stateDocumentWorkflowName": "Merge"})
+        work.run(nothing)
+        assert work.make_document(nothing) == 3
+
+    def test_file_memories_have_none(self, rebuild):
+        assert not rebuild({**FILES, "useStateDocument": True}).makes_document()
 
 
 class TestVectors:

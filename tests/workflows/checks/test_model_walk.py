@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.users import load_user
-from Middleware.workflows.checks.model_walk import capabilities
+from Middleware.workflows.checks.model_walk import capabilities, capabilities_of_endpoint
 
 LLM = {"type": "Standard", "endpointName": "small-model", "prompt": "x"}
 LOOK = {"type": "ImageProcessor", "endpointName": "small-model"}
@@ -72,3 +72,15 @@ def test_a_model_whose_files_are_broken(checked):
     """It can be asked all the same: the answer to a chat will name the fault."""
     checked.put("Workflows/ana/Main.json", "[")
     assert of(checked) == ["completion"]
+
+
+def test_an_endpoint_as_a_plain_model(checked):
+    """All that a client sends reaches a backend that takes messages; others get a text."""
+    checked.put("ApiTypes/Flat.json", {"type": "koboldCppGenerate", "presetType": "T"})
+    checked.put("Endpoints/lan/flat.json", {"endpoint": "http://h", "apiTypeConfigFileName": "Flat"})
+    snapshot = checked.tree.snapshot()
+    found = [
+        capabilities_of_endpoint(snapshot, load_user(snapshot, "ana"), name)
+        for name in ("small-model", "flat", "none")
+    ]
+    assert found == [["completion", "tools", "vision"], ["completion"], ["completion"]]

@@ -2,6 +2,7 @@
 // The menu "Copy": each item puts one text on the clipboard.
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { BODY_FILE, isLong } from "./commands.js";
+import { fileOf } from "./node_tabs.js";
 import { copied, download, Menu } from "./parts.js";
 import { ask } from "./server.js";
 import { conversationIn } from "./spoken.js";
@@ -44,7 +45,7 @@ export function CopyMenu({ run, node, k }) {
   const items = [
     { title: "This request as curl", off, act: put(async () => (await offerBody(run), command("/curl", { address }))) },
     ...(node && call ? [{ title: `The call to ${call.endpoint ?? "the server"} as curl`, act: put(() => command(`/nodes/${node.i}/calls/${call.k}/curl`)) }] : []),
-    ...(node ? [{ title: "As --explain", note: "with messages.json", off, act: put(async () => (await offerMessages(run), command(`/nodes/${node.i}/explain`))) }] : []),
+    ...(node && fileOf(node) ? [{ title: "As --explain", note: "with messages.json", off, act: put(async () => (await offerMessages(run), command(`/nodes/${node.i}/explain`))) }] : []),
     { title: "Answer", off: answer ? "" : run.private || !run.texts ? noText : "there is none", act: put(async () => whole(await textOf(run.id, /** @type {Ref} */ (answer)))) },
     { title: "Link to this run", act: put(() => new URL(`#/${path}`, document.baseURI).href) },
     { title: "All facts as JSON", act: put(() => facts(run)) },

@@ -7,7 +7,7 @@ import { Empty, Facts, Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
 import { isActive } from "./run_list.js";
 import { ask, runs, state } from "./server.js";
-import { clock, counted, listed, number, seconds, shareWords } from "./words.js";
+import { clock, counted, listed, loadedWords, number, seconds, shareWords } from "./words.js";
 
 /** @typedef {{ user: string, name: string, file: string, type: string, backend: string, url: string, model: string, embeddings: boolean,
  *   gate: { limit: number, running: number, waiting: number } | null, state: "well" | "failing" | "quiet", since: number | null,
@@ -15,11 +15,14 @@ import { clock, counted, listed, number, seconds, shareWords } from "./words.js"
  *   median: { first_s: number | null, rate: number | null }, held: number | null, used_by: string[], probe: any, addresses: Address[] }} Endpoint */
 /** One of several addresses. @typedef {{ url: string, state: "well" | "failing" | "quiet", since: number | null, calls: number, failed: number, running: number, out_s: number }} Address */
 
+/** @typedef {{ user: string, name: string, places: import("./types.js").LoadedPlace[] }} LoadedThere */
+
 /** So many of the newest calls are told. */
 const MOST_CALLS = 100;
 
 export function Page() {
   const { data, error, again } = useAsked("endpoints", 10);
+  const loaded = useAsked("loaded", 10).data?.loaded ?? [];
   const ended = [...runs.value.values()].filter((run) => !isActive(run)).length;
   useEffect(() => {
     const soon = setTimeout(again, 300);
@@ -31,7 +34,8 @@ export function Page() {
     <h1>Endpoints</h1>
     <p class="dim">What the workflows of the served users reach. ${failing(data.endpoints)}</p>
     ${error && html`<${Failed} error=${error} again=${again} />`}
-    <ul class="cards">${data.endpoints.map((/** @type {Endpoint} */ one) => html`<${Card} key=${`${one.user}/${one.name}`} one=${one} again=${again} />`)}</ul>
+    <ul class="cards">${data.endpoints.map((/** @type {Endpoint} */ one) => html`<${Card} key=${`${one.user}/${one.name}`} one=${one} again=${again}
+      loaded=${loaded.find((/** @type {LoadedThere} */ each) => each.user === one.user && each.name === one.name)} />`)}</ul>
   </div>`;
 }
 
@@ -56,8 +60,8 @@ export function addressWords(one) {
   return listed(made, one.running && `${number(one.running)} running`, one.out_s && `left out for ${seconds(one.out_s)}`);
 }
 
-/** @param {{ one: Endpoint, again: () => void }} props */
-function Card({ one, again }) {
+/** @param {{ one: Endpoint, again: () => void, loaded: LoadedThere | undefined }} props */
+function Card({ one, again, loaded }) {
   const title = `endpoint-${one.user}-${one.name}`;
   const { gate, last_error: error } = one;
   const facts = [
@@ -66,6 +70,7 @@ function Card({ one, again }) {
       : ["address", html`<code>${one.url || "built in"}</code>`],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
+    ["loaded", loaded && html`<ul class="addresses">${loaded.places.map((place) => html`<li key=${place.url}>${loaded.places.length > 1 && html`<code>${place.url}</code> `}${loadedWords(place)}</li>`)}</ul>`, "what its server says that it has in memory now"],
     ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} waiting`],
     ["prompts", one.held !== null && `${shareWords(one.held)}, over the last hour`, "how much of its prompts the server had been sent before"],
   ];

@@ -6,7 +6,7 @@ import { Came } from "./came.js";
 import { Facts, Mark, Tabs } from "./parts.js";
 import { Sent } from "./sent.js";
 import { Box, TextBox } from "./texts.js";
-import { counted, listed, number, seconds, stateWords } from "./words.js";
+import { costWords, counted, listed, number, seconds, stateWords } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run @typedef {import("./types.js").Node} Node @typedef {import("./types.js").Call} Call */
 
@@ -24,12 +24,18 @@ export function NodeTabs({ run, node, k, tab, choose }) {
     ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
     ${shown === "came" && html`<${Came} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
     ${shown === "output" && html`<${Box} title=${`agent${node.number}Output`} right=${node.output && counted(node.output.chars, "character")}><div class="pad0"><${TextBox} id=${run.id} reference=${node.output} none=${none} large=${LARGE.test(node.type)} /></div><//>`}
-    ${shown === "fields" && html`<p><a href=${placeOf(run, node)}>${node.workflow}, node ${node.number}</a></p><div class="msg"><${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`}
+    ${shown === "fields" && html`<p><${FileOf} run=${run} node=${node} />, node ${node.number}</p><div class="msg"><${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`}
     ${shown === "facts" && html`<${AllFacts} run=${run} node=${node} call=${call} />`}<//>`;
 }
 
-/** Where the node stands in its file. @param {Run} run @param {Node} node */
-export const placeOf = (run, node) => addressOf("workflows", node.workflow.split("/"), { user: run.user, node: node.number });
+/** The file that the node stands in; "" for a model that was asked without a workflow. @param {Node | null | undefined} node */
+export const fileOf = (node) => (node?.workflow.endsWith(".json") ? node.workflow : "");
+
+/** @param {{run: Run, node: Node}} props */
+function FileOf({ run, node }) {
+  const file = fileOf(node);
+  return file ? html`<a href=${addressOf("workflows", file.split("/"), { user: run.user, node: node.number })}>${file}</a>` : html`<span>${node.workflow}</span>`;
+}
 
 /** @param {Node} node @param {Call | null} call */
 const firstTab = (node, call) => (call ? "came" : node.output ? "output" : "facts");
@@ -49,7 +55,7 @@ function AllFacts({ run, node, call }) {
   const { begun_s: begun, ended_s: ended } = node;
   const facts = [
     ["state", html`<span class=${`state ${node.state}`}><${Mark} state=${node.state} plain />${stateWords(node.state)}</span>`],
-    ["workflow", html`<a href=${placeOf(run, node)}>${node.workflow}</a>, node ${node.number} of ${node.of}`],
+    ["workflow", html`<${FileOf} run=${run} node=${node} />, node ${node.number} of ${node.of}`],
     ["type", node.type], ["group", node.group], ["branch", node.label],
     ["time", begun !== null && (ended === null ? `${seconds(begun)} to now` : `${seconds(begun)} to ${seconds(ended)}, ${seconds(ended - begun)}`)],
     ["endpoint", node.endpoint], ["preset", node.preset], ["tokens", told(node.tokens, number)],
@@ -68,7 +74,7 @@ function callFacts(call) {
     ["sent", told(sent, seconds)], ["first word", first !== null && sent !== null && `${seconds(first)}, ${seconds(first - sent)} after it was sent`],
     ["model loaded", call.load_s !== null && `in ${seconds(call.load_s)}`], ["prompt read", call.prompt_s !== null && `in ${seconds(call.prompt_s)}`],
     ["ended", told(call.ended_s, seconds)], ["tries", number(call.tries)], ["status", call.status], ["outcome", call.outcome], ["finish reason", call.finish_reason],
-    ["usage", listed(...usage)], ["backup of", call.backup_of], ["error", call.error],
+    ["usage", listed(...usage)], ["cost", call.cost && costWords(call.cost)], ["backup of", call.backup_of], ["error", call.error],
   ];
 }
 

@@ -5,9 +5,9 @@ import uPlot from "./vendor/plots.js";
 import { clock, listed } from "./words.js";
 
 /** @typedef {{ label: string, values: (number | null)[], kind: string, filled?: boolean }} Curve `kind`: whose colour of the shapes of time it has */
-/** @typedef {{ x: number[], curves: Curve[], crosses?: (number | null)[], hour?: boolean, whole?: boolean, tell: (value: number) => string, said: string }} Props
+/** @typedef {{ x: number[], curves: Curve[], crosses?: (number | null)[], hour?: boolean, whole?: boolean, tell: (value: number) => string, said: string, moment?: (mark: number) => string }} Props
  *   `crosses`: heights at which something failed; `hour`: a large plot over the time of day, with one cursor for all such;
- *   `whole`: marks at whole numbers only; `tell`: a value in words; `said`: the plot in words */
+ *   `whole`: marks at whole numbers only; `tell`: a value in words; `said`: the plot in words; `moment`: a time of the axis in words */
 
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000];
 
@@ -58,11 +58,11 @@ function options(props, element) {
   const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
   const told = (/** @type {(mark: number) => string} */ tell) => (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map(tell);
   return {
-    width: element.clientWidth || 200, height: height(props), legend: { show: false }, padding: props.hour ? [8, 16, 0, 0] : [8, 6, 8, 0],
+    width: element.clientWidth || 200, height: height(props), legend: { show: false }, padding: props.hour ? [8, props.moment ? 30 : 16, 0, 0] : [8, 6, 8, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.hour ? { sync: { key: "hour" } } : {}) },
     scales: { x: { time: Boolean(props.hour) }, y: { range: upwards } },
-    axes: [{ ...axis, show: Boolean(props.hour), size: 22, values: told((mark) => clock(mark).slice(-8, -3)) },
-      { ...axis, size: 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: told((mark) => (mark ? props.tell(mark) : "0")) }],
+    axes: [{ ...axis, show: Boolean(props.hour), size: 22, values: told(props.moment ?? ((mark) => clock(mark).slice(-8, -3))) },
+      { ...axis, size: props.moment ? 58 : 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: told((mark) => (mark ? props.tell(mark) : "0")) }],
     series: [{}, ...lines, ...(props.crosses ? [failed] : [])],
     hooks: { setCursor: [(/** @type {any} */ shown) => say(shown, props, element)] },
   };

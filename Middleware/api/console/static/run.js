@@ -6,14 +6,14 @@ import { CopyMenu } from "./copy_menu.js";
 import { firstChosen } from "./fall_scale.js";
 import { keyTurn } from "./key.js";
 import { useKeys } from "./keys.js";
-import { NodeTabs, PRIVATE } from "./node_tabs.js";
+import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "./parts.js";
 import { go, turn } from "./place.js";
 import { grown, isActive, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
-import { counted, listed, moment, number, seconds, stateWords, unbroken } from "./words.js";
+import { costWords, counted, listed, moment, number, seconds, stateWords, unbroken } from "./words.js";
 
 /** @typedef {import("./types.js").Run} Run */
 
@@ -80,10 +80,10 @@ export function useRun(id) {
 function Head({ run, heading, node, k }) {
   const by = run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
   const words = listed(stateWords(run.state), run.state !== "failed" && run.where, by);
-  const workflow = run.nodes[0]?.workflow ?? "";
+  const workflow = fileOf(run.nodes[0]);
   const tryAgain = workflow && !run.private && run.asked ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }) : "";
   useKeys({ t: () => tryAgain !== "" && go(tryAgain) });
-  const opens = node?.workflow || workflow;
+  const opens = fileOf(node) || workflow;
   return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
     <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
     <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
@@ -126,6 +126,7 @@ function Summary({ run }) {
     ["first token", run.first_s !== null && seconds(run.first_s)],
     ["tokens", tokens && listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
     ["all nodes", calls > 0 && listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call"))],
+    ["cost", run.cost && costWords(run.cost)],
     ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
     ["status", (run.status ?? 0) >= 400 && run.status],
   ];

@@ -25,9 +25,14 @@
 /** @typedef {{message: number, character: number, exact: boolean, before: string, differs: string, after: string, was: string,
  *   placeholder: string | null}} LeftPlace */
 
+/** What the server at an address has loaded.
+ * @typedef {{url: string, server: string, models: string[], slots: {busy: number, total: number} | null}} LoadedPlace */
+
+/** @typedef {{amounts: {[currency: string]: number}, about: boolean}} Costs */
+
 /** @typedef {{k: number, kind: string, endpoint: string | null, backend: string | null, model: string | null, url: string | null,
  *   begun_s: number | null, sent_s: number | null, first_s: number | null, ended_s: number | null, tries: number, status: number | null,
- *   outcome: string | null, finish_reason: string | null, usage: Usage | null, prompt: PromptSize | null, load_s: number | null, prompt_s: number | null, backup_of: string | null, error: string | null,
+ *   outcome: string | null, finish_reason: string | null, usage: Usage | null, cost: Costs | null, prompt: PromptSize | null, load_s: number | null, prompt_s: number | null, backup_of: string | null, error: string | null,
  *   body: Ref | null, raw: Ref | null, cleaned: Ref | null, thoughts: Ref[], has_cleaning: boolean}} Call */
 
 /** @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of: number, title: string,
@@ -40,7 +45,7 @@
 /** @typedef {{rule: string, level: "bad" | "note", text: string, i: number | null}} StoodOut */
 
 /** @typedef {Omit<Summary, "stood_out"> & {model: string, api_type: string, cancelled_by: string | null, usage: Usage | null,
- *   all_nodes: {prompt_tokens: number | null, completion_tokens: number | null, calls: number}, asked: Ref | null, texts: boolean,
+ *   all_nodes: {prompt_tokens: number | null, completion_tokens: number | null, calls: number}, cost: Costs | null, asked: Ref | null, texts: boolean,
  *   stood_out: StoodOut[], nodes: Node[]}} Run */
 
 export {};

@@ -28,6 +28,16 @@ export function number(value) {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, THIN);
 }
 
+/** `about 0.0123 USD`; currencies are never added. @param {import("./types.js").Costs} costs */
+export const costWords = ({ amounts, about }) =>
+  `${about ? "about " : ""}${Object.entries(amounts).map(([currency, amount]) => `${money(amount)}${THIN}${currency}`).join(" and ")}`;
+
+/** With at least two decimals, small amounts with two digits that say something. @param {number} amount */
+export function money(amount) {
+  const places = amount > 0 && amount < 0.1 ? Math.min(6, 1 - Math.floor(Math.log10(amount))) : 2;
+  return amount.toFixed(places);
+}
+
 /** `900 B`, `1.2 KB`, `12 MB`. @param {number} bytes */
 export function size(bytes) {
   const units = ["B", "KB", "MB", "GB"];
@@ -71,6 +81,12 @@ export const stateWords = (state) => (state === "went_on" ? "failed, but the run
 
 /** What there is of these, with commas. @param {(string | number | false | null | undefined)[]} words */
 export const listed = (...words) => words.filter(Boolean).join(", ");
+
+/** `Ollama: smollm2:135m`, `llama.cpp: big, 1 of 2 slots busy`. @param {import("./types.js").LoadedPlace} place */
+export function loadedWords({ server, models, slots }) {
+  const busy = slots && `${slots.busy} of ${counted(slots.total, "slot")} busy`;
+  return `${server}: ${listed(models.length ? models.join(", ") : "no model", busy)}`;
+}
 
 /** What a server says, as a sentence of its own. @param {string} text */
 export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");

@@ -28,6 +28,7 @@ from Middleware.api.api_helpers import (
     current_request_id,
     is_private,
     json_response,
+    named_by_address,
 )
 from Middleware.api.requests.access import api_key_of
 from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
@@ -38,10 +39,10 @@ from Middleware.api.requests.chat_messages import (
     newest_text,
     task_of,
 )
+from Middleware.api.requests.model_names import ModelChoice, choose
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import (
     WishFields,
-    choose,
     json_body,
     read_wishes,
     suppresses_reasoning,
@@ -56,7 +57,7 @@ from Middleware.common.errors import ClientRequestError, ConfigError
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
-from Middleware.config.users import UserSettings, load_user
+from Middleware.config.users import UserSettings
 from Middleware.protocols.base import PLAIN, PROTOCOLS, ClientProtocol
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 from Middleware.services.answers import compact_json
@@ -191,38 +192,42 @@ class GenerationView(MethodView, Generation):
 
     def machine_asked(self, body: JsonObject, *, is_task: bool) -> Ask | None:
         snapshot = default_snapshot()
-        name, workflow = self.choose_user(body, snapshot)
+        choice = self.choose_model(body, snapshot)
         try:
-            user = load_user(snapshot, name)
+            user = choice.settings(snapshot)
         except ConfigError:  # said when it has its turn
             return None
-        return machine_asked_first(snapshot, user, workflow, is_task=is_task)
+        return machine_asked_first(snapshot, user, choice.workflow, choice.endpoint, is_task=is_task)
 
     def waiting(self, body: JsonObject, request_id: str, headers: Mapping[str, Any]) -> WaitingRequest | None:
         snapshot = default_snapshot()
-        name, workflow = self.choose_user(body, snapshot)
+        choice = self.choose_model(body, snapshot)
         try:
-            user = load_user(snapshot, name)
+            user = choice.settings(snapshot)
         except ConfigError:  # said when it has its turn
             return None
         key, stream = self.key(body, headers), self.streams(body, headers)
         context = RequestContext(
             request_id=request_id,
-            user=name,
+            user=choice.user,
             api_type=self.api_type,
             api_key=key,
-            workflow_folder=workflow,
+            workflow_folder=choice.workflow,
+            raw_endpoint=choice.endpoint,
+            alias=choice.alias,
             privacy=is_private(user, key),
             task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
         )
         return WaitingRequest(context, self.wire.front or self.api_type, stream, newest_text(body))
 
     def receive_body(self) -> tuple[bytes, JsonObject]:
-        """The body as it came, and read. Raises ClientRequestError for one that is no JSON object."""
+        """The body as it came, and read, with the model of its address. Raises ClientRequestError for one
+        that is no JSON object.
+        """
         data = read_body(request.environ, request.max_content_length)
         if len(data) >= LARGE_BYTES:
             current_life().at_end(heap.trim_soon)
-        return data, json_body(data)
+        return data, named_by_address(json_body(data))
 
     def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
         """What the client wants of the model, read-only and not checked (more-fronts.md 13)."""
@@ -235,8 +240,8 @@ class GenerationView(MethodView, Generation):
         Raises ClientRequestError.
         """
 
-    def choose_user(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
-        """(user, shared workflow folder) of a body. Raises NotFound, ClientRequestError."""
+    def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
+        """Who answers a body. Raises NotFound, ClientRequestError."""
         return choose(body.get("model"), snapshot)
 
     def key(self, body: JsonObject, headers: Mapping[str, Any]) -> str | None:
@@ -295,16 +300,18 @@ class GenerationView(MethodView, Generation):
     ) -> tuple[RequestContext, UserSettings]:
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
         snapshot = default_snapshot()
-        name, workflow = self.choose_user(body, snapshot)
-        user, key = load_user(snapshot, name), self.key(body, request.environ)
+        choice = self.choose_model(body, snapshot)
+        user, key = choice.settings(snapshot), self.key(body, request.environ)
         g.privacy = is_private(user, key)
         task = task_of(self.task_messages(body), request.environ.get(TASK_FIELD, ""), stream)
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
-            user=name,
+            user=choice.user,
             api_type=self.api_type,
             api_key=key,
-            workflow_folder=workflow,
+            workflow_folder=choice.workflow,
+            raw_endpoint=choice.endpoint,
+            alias=choice.alias,
             privacy=g.privacy,
             suppress_reasoning=self.suppresses_reasoning(body),
             task=task,
@@ -337,7 +344,7 @@ class GenerationView(MethodView, Generation):
             "request %s: %s, model %s, %d messages, stream=%s%s",
             context.request_id,
             request.path,
-            context.model_name,
+            context.resolved_name,
             len(question.messages),
             stream,
             task,

@@ -10,20 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from flask import request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import json_response
+from Middleware.api.api_helpers import body_of_request, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, image_of, text_of, type_names, with_speakers
-from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import WishFields, choose, count_tokens, json_body
+from Middleware.api.requests.model_names import choose
+from Middleware.api.requests.request_fields import WishFields, count_tokens
 from Middleware.api.wsgi.doors import generation_routes, routes_to
 from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.config.loader import default_snapshot
-from Middleware.config.users import UserSettings, load_user
+from Middleware.config.users import UserSettings
 from Middleware.protocols.anthropic import PROTOCOL
 from Middleware.protocols.base import AnswerFacts
 from Middleware.services.answers import compact_json
@@ -251,9 +250,9 @@ class CountTokensAPI(MethodView):
     """POST `/v1/messages/count_tokens`: an estimate. Runs nothing."""
 
     def post(self) -> Any:
-        body = json_body(read_body(request.environ, request.max_content_length))
+        body = body_of_request()
         snapshot = default_snapshot()
-        user = load_user(snapshot, choose(body.get("model"), snapshot)[0])
+        user = choose(body.get("model"), snapshot).settings(snapshot)
         question = question_of(body, user)[0]
         return json_response({"input_tokens": count_tokens(question.messages, question.tools)})
 

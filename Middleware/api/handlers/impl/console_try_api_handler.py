@@ -17,8 +17,9 @@ from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, Genera
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.model_names import ModelChoice, served_users
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body, served_users, typed_fields
+from Middleware.api.requests.request_fields import json_body, typed_fields
 from Middleware.api.requests.request_life import RequestLife, outdated_first
 from Middleware.api.workflow_gateway import WorkflowPlace
 from Middleware.api.wsgi.doors import CONSOLE, ENTER_GATE, routes_to
@@ -98,8 +99,8 @@ class ConsoleTryAPI(GenerationView):
         """People ask here, whatever the messages look like."""
         return None
 
-    def choose_user(self, body: JsonObject, snapshot: ConfigSnapshot) -> tuple[str, str | None]:
-        return body["user"], None
+    def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
+        return ModelChoice(body["user"])
 
     def key(self, body: JsonObject, headers: Mapping[str, Any]) -> str | None:
         """Not that of `Authorization`, which opens the console."""

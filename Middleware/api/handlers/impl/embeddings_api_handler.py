@@ -17,6 +17,7 @@ from flask import Response, g, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import (
+    body_of_request,
     current_life,
     current_request_id,
     extract_api_key,
@@ -25,12 +26,10 @@ from Middleware.api.api_helpers import (
 )
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.front_ends import FRONT_ENDS
-from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body, parse_model_field, single_user
+from Middleware.api.requests.model_names import askable_users, find_choice
 from Middleware.api.workflow_gateway import embeddings_of
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.errors import BackendError, ClientRequestError, ConfigError, NotFound
-from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -49,10 +48,11 @@ Vectors = list[list[float]]
 def embedder_for(model: Any, holders: list[str], snapshot: ConfigSnapshot) -> UserSettings:
     """The user whose endpoint answers. `holders`: names of the users that have one, at least one.
 
-    Raises NotFound when `model` names a user that has none, ClientRequestError when it names nobody and
-    several have one.
+    Raises NotFound when `model` names a user that has none, or an endpoint that is not exposed;
+    ClientRequestError when it names nobody and several have one.
     """
-    named = parse_model_field(model, snapshot)[0]
+    choice = find_choice(model, snapshot)
+    named = choice.user if choice is not None else None
     if named is None and len(holders) > 1:
         wanted = ", ".join(holders)
         raise ClientRequestError(f"model must name a user with embeddings: {wanted}", param="model")
@@ -66,7 +66,7 @@ def embedder_for(model: Any, holders: list[str], snapshot: ConfigSnapshot) -> Us
 def embedders(snapshot: ConfigSnapshot) -> list[str]:
     """The names of the served users that set `embeddingsEndpoint`; a broken file has no settings."""
     names = []
-    for name in launch_facts().users or (single_user(snapshot),):
+    for name in askable_users(snapshot):
         try:
             user = load_user(snapshot, name)
         except ConfigError as error:
@@ -105,7 +105,7 @@ class EmbeddingsView(MethodView):
             raise NotFound(
                 f"not supported by this server: POST {request.path} (no user has `embeddingsEndpoint`)"
             )
-        body = json_body(read_body(request.environ, request.max_content_length))
+        body = body_of_request()
         user = embedder_for(body.get("model"), holders, snapshot)
         context = self._context(user, snapshot)
         with enter_request(context):

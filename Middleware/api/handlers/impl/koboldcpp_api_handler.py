@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 from flask import request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import current_life, extract_api_key, json_response
+from Middleware.api.api_helpers import address_model, current_life, extract_api_key, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import generate_messages, text_of, texts_of
+from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import advertised_context_length, advertised_ids, json_body
+from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import named_of
 from Middleware.api.wsgi.doors import routes_to
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic
@@ -134,7 +135,7 @@ class ModelAPI(MethodView):
     """GET `/api/v1/model`."""
 
     def get(self) -> Any:
-        return json_response({"result": advertised_ids(default_snapshot())[0]})
+        return json_response({"result": advertised_ids(default_snapshot(), address_model())[0]})
 
 
 class InfoVersionAPI(MethodView):
@@ -167,7 +168,7 @@ class ContextLengthAPI(MethodView):
     """GET `/api/v1/config/max_context_length`, `/api/extra/true_max_context_length`."""
 
     def get(self) -> Any:
-        return json_response({"value": advertised_context_length(default_snapshot())})
+        return json_response({"value": advertised_context_length(default_snapshot(), address_model())})
 
 
 class MaxLengthAPI(MethodView):

@@ -11,12 +11,13 @@ from typing import Any
 from flask import request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import json_response
+from Middleware.api.api_helpers import address_model, health_object, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import completion_messages, text_of
+from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
 from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import advertised_context_length, advertised_ids, json_body
+from Middleware.api.requests.request_fields import json_body
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import WISH_NAMES, ClientQuestion, Wish
@@ -71,15 +72,15 @@ class LlamaCppHealthAPI(MethodView):
     """GET `/v1/health`: the process serves. Says nothing of backends."""
 
     def get(self) -> Any:
-        return json_response({"status": "ok"})
+        return json_response(health_object())
 
 
 class PropsAPI(MethodView):
     """GET `/props`."""
 
     def get(self) -> Any:
-        snapshot = default_snapshot()
-        model, length = advertised_ids(snapshot)[0], advertised_context_length(snapshot)
+        snapshot, address = default_snapshot(), address_model()
+        model, length = advertised_ids(snapshot, address)[0], advertised_context_length(snapshot, address)
         return json_response(
             {
                 "default_generation_settings": {"params": {}, "n_ctx": length},

@@ -12,12 +12,12 @@ from typing import Any
 from flask import Response, g, request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import current_request_id, extract_api_key, json_response
+from Middleware.api.api_helpers import address_model, current_request_id, extract_api_key, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
+from Middleware.api.requests.model_names import LATEST, ModelChoice
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import (
-    LATEST,
     OfferedTool,
     arguments_fault,
     describe_tool,
@@ -29,7 +29,7 @@ from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read
 from Middleware.api.wsgi.doors import ENTER_GATE, log_refusal, routes_to
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion
 from Middleware.common.types import JsonObject
-from Middleware.config.loader import default_snapshot
+from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.protocols.base import AnswerFacts, ErrorReply
 from Middleware.protocols.mcp import (
@@ -69,6 +69,10 @@ class ToolCallView(GenerationView):
     def receive_body(self) -> tuple[bytes, JsonObject]:
         """The name of the workflow, as a model field says it."""
         return b"", {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
+
+    def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
+        """The tool's own workflow, whatever the address is."""
+        return ModelChoice(self._offered.user, self._offered.tool.folder)
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
         return "text/event-stream" in headers.get("HTTP_ACCEPT", "").lower()
@@ -121,10 +125,15 @@ def _cancel(call_id: Any) -> None:
         named_of(NAME).cancel(_name(call_id))
 
 
+def _tools(*, tell: bool = False) -> dict[str, OfferedTool]:
+    """Those that are offered at the address of the request."""
+    return offered_tools(default_snapshot(), address_model(), tell=tell)
+
+
 def _answer(call: RpcCall) -> Response:
     """The answer of a method that answers at once. Raises RpcFault."""
     if call.method == "tools/list":
-        tools = [describe_tool(one) for one in offered_tools(default_snapshot(), tell=True).values()]
+        tools = [describe_tool(one) for one in _tools(tell=True).values()]
         return json_response(rpc_result(call.id, tools_list_result(tools, modern=call.modern)))
     if call.modern and call.method == "server/discover":
         return json_response(rpc_result(call.id, discover_result()))
@@ -139,7 +148,7 @@ def _answer(call: RpcCall) -> Response:
 def _call_tool(call: RpcCall) -> Response:
     """Run the workflow, unless the call is wrong. Raises RpcFault, ServerBusy, RequestCancelled."""
     name = call.params.get("name")
-    offered = offered_tools(default_snapshot()).get(name) if isinstance(name, str) else None
+    offered = _tools().get(name) if isinstance(name, str) else None
     if offered is None:
         raise call.fault(INVALID_PARAMS, f"no such tool: {name}", 400)
     given = call.params.get("arguments")

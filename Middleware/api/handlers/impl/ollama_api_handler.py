@@ -11,10 +11,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import json_response
+from Middleware.api.api_helpers import address_model, body_of_request, health_object, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView, cancel
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import (
@@ -24,15 +24,15 @@ from Middleware.api.requests.chat_messages import (
     text_of,
     texts_of,
 )
-from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import advertised_ids, choose, json_body, tools_of
+from Middleware.api.requests.model_names import advertised_ids, choose, context_length_of
+from Middleware.api.requests.request_fields import tools_of
 from Middleware.api.workflow_gateway import capabilities_of
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.errors import ClientRequestError, NotFound
 from Middleware.common.request_context import ClientQuestion, Wish, current_request
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import default_snapshot
-from Middleware.config.users import UserSettings, load_user
+from Middleware.config.users import UserSettings
 from Middleware.protocols.base import AnswerFacts
 from Middleware.protocols.ollama import PROTOCOL
 from Middleware.services.response_builder_service import ResponseBuilderService
@@ -144,7 +144,8 @@ class TagsAPI(MethodView):
     """GET `/api/tags`."""
 
     def get(self) -> Any:
-        return json_response(_builder.build_ollama_tags_response(advertised_ids(default_snapshot())))
+        ids = advertised_ids(default_snapshot(), address_model())
+        return json_response(_builder.build_ollama_tags_response(ids))
 
 
 class VersionAPI(MethodView):
@@ -158,20 +159,18 @@ class ShowAPI(MethodView):
     """POST `/api/show`."""
 
     def post(self) -> Any:
-        body = json_body(read_body(request.environ, request.max_content_length))
+        body = body_of_request()
         model = body.get("model") or body.get("name")
         if not isinstance(model, str) or not model:
             raise ClientRequestError("'model' is required", param="model")
         snapshot = default_snapshot()
         try:
-            user, workflow = choose(model, snapshot)
+            choice = choose(model, snapshot)
         except ClientRequestError as error:
             raise NotFound(f"model '{model}' not found", param="model") from error
-        settings = load_user(snapshot, user)
-        model_id = f"{user}:{workflow}" if workflow else user
-        can = capabilities_of(snapshot, settings, workflow)
-        length = settings.advertised_context_length
-        return json_response(_builder.build_ollama_show_response(model_id, length, can))
+        can = capabilities_of(snapshot, choice.settings(snapshot), choice.workflow, choice.endpoint)
+        length = context_length_of(choice, snapshot)
+        return json_response(_builder.build_ollama_show_response(choice.name, length, can))
 
 
 class PsAPI(MethodView):
@@ -192,7 +191,7 @@ class OllamaHealthAPI(MethodView):
     """GET `/health`."""
 
     def get(self) -> Any:
-        return json_response({"status": "ok"})
+        return json_response(health_object())
 
 
 @FRONT_ENDS.register("ollama")

@@ -12,11 +12,12 @@ from typing import Any
 from flask import request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import json_response
+from Middleware.api.api_helpers import address_model, json_response
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import check_messages, completion_messages, internal_messages
-from Middleware.api.requests.request_fields import LATEST, advertised_ids, tools_of
+from Middleware.api.requests.model_names import LATEST, advertised_ids, is_alias
+from Middleware.api.requests.request_fields import tools_of
 from Middleware.api.wsgi.doors import PROTOCOL as CALLER
 from Middleware.api.wsgi.doors import generation_routes, routes_to
 from Middleware.common.errors import NotFound
@@ -70,11 +71,12 @@ class ModelsAPI(MethodView):
 
     def get(self, model_id: str | None = None) -> Any:
         asked: ClientProtocol = request.environ.get(CALLER, PROTOCOL)
-        ids = advertised_ids(default_snapshot())
+        snapshot = default_snapshot()
+        ids = advertised_ids(snapshot, address_model())
         if model_id is None:
             return json_response((asked.model_list or _builder.build_openai_models_response)(ids))
         name = model_id if model_id in ids else model_id.removesuffix(LATEST)
-        if name not in ids:
+        if name not in ids and not (is_alias(name, snapshot) and not address_model()):
             raise NotFound(f"the model {model_id!r} does not exist", param="model", code="model_not_found")
         return json_response((asked.model_entry or _builder.build_openai_model)(name))
 

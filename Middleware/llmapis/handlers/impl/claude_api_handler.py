@@ -42,6 +42,8 @@ from Middleware.services.answers import CUTTING_REASONS
 logger = logging.getLogger(__name__)
 
 ANTHROPIC_VERSION = "2023-06-01"
+NEEDED_LIMIT = 4096
+"""Tokens. The API refuses a request without a limit; where nobody said one it is what each model takes."""
 ALLOWED_KEYS = frozenset(
     "model messages max_tokens system temperature top_p top_k stream stop_sequences metadata thinking tools "  # noqa: SIM905
     "tool_choice output_config service_tier container context_management mcp_servers cache_control "
@@ -85,6 +87,8 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         payload = {key: value for key, value in payload.items() if key in ALLOWED_KEYS}
         if system:
             payload["system"] = system
+        if self.settings.max_tokens is None:
+            payload.setdefault("max_tokens", NEEDED_LIMIT)
         return payload
 
     def _set_marks(self, payload: JsonObject, mark: CacheMark, late: LateText | None) -> None:

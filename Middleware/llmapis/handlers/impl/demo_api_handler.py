@@ -88,16 +88,20 @@ class DemoBackend(OpenAIBackend):
             told = list(self._pace_words(words, call.request_id or ""))
             if len(told) < len(words):
                 return LlmText("")
-            log.usage, log.outcome = usage, "stop"
-        message = {"role": "assistant", "content": "".join(told)}
-        choice = {"message": message, "finish_reason": "stop"}
-        return self.read_whole({"choices": [choice], "usage": usage, "model": MODEL_NAME})
+            message = {"role": "assistant", "content": "".join(told)}
+            choice = {"message": message, "finish_reason": "stop"}
+            answer = self.read_whole({"choices": [choice], "usage": usage, "model": MODEL_NAME})
+            log.note_answer(answer)
+            log.outcome = "stop"
+        return answer
 
     @contextmanager
     def _traced_call(self, call: CallArguments, payload: JsonObject) -> Iterator[CallLog]:
         """The call in the log and for those who observe, as one to a backend is."""
         log = CallLog.of(self, call)
         log.tries, log.outcome = 1, "cancelled"
+        if log.meter is not None:
+            log.meter.sent = True
         if log.trace is not None:
             log.trace.note_body("", encode_json(payload), {})
         try:
@@ -143,7 +147,9 @@ class DemoBackend(OpenAIBackend):
                 return
             choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
             log.usage, log.outcome = usage, "stop"
-            yield reader.feed(_event({"choices": [choice], "usage": usage})) + reader.finish()
+            batch = reader.feed(_event({"choices": [choice], "usage": usage})) + reader.finish()
+            log.note_batch(batch)
+            yield batch
 
 
 def _event(chunk: JsonObject) -> bytes:

@@ -13,6 +13,7 @@ from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.call.outgoing_call import OutgoingCall
+from Middleware.llmapis.dialects.event_mapping import count_of
 from Middleware.llmapis.dialects.model_lists import (
     ModelList,
     joined_url,
@@ -41,7 +42,8 @@ class EmbeddingBackend(LlmApiHandler):
 
         Raises BackendError, ValueError for an answer that does not hold one vector of one length for each
         text."""
-        outgoing = OutgoingCall(self, CallArguments(request_id=request_id, trace=trace))
+        asked = CallArguments(prompt=" ".join(texts), request_id=request_id, trace=trace)
+        outgoing = OutgoingCall(self, asked)
         try:
             with outgoing.ended_by_failures():
                 body = outgoing.body(self.payload(texts))
@@ -51,6 +53,9 @@ class EmbeddingBackend(LlmApiHandler):
             if error.kind == "protocol_error":
                 raise ValueError(str(error)) from error
             raise
+        outgoing.log.usage = _reported_usage(body)
+        if outgoing.log.meter is not None:
+            outgoing.log.meter.settle(outgoing.log.usage)
         outgoing.end(f"{len(texts)} texts")
         return self.vectors(body, len(texts))
 
@@ -90,6 +95,15 @@ class EmbeddingBackend(LlmApiHandler):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         raise TypeError("an embeddings backend does not return text")
+
+
+def _reported_usage(body: JsonObject) -> JsonObject | None:
+    """`{"prompt_tokens"}`, as OpenAI (`usage`) and Ollama (`prompt_eval_count`) report it; None: it is not
+    said."""
+    told = body.get("usage")
+    usage = told if isinstance(told, dict) else {}
+    count = count_of(usage.get("prompt_tokens", body.get("prompt_eval_count")))
+    return None if count is None else {"prompt_tokens": count}
 
 
 def _openai_vectors(body: JsonObject) -> list[Any]:

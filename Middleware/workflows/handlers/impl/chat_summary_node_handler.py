@@ -77,7 +77,7 @@ class MemoryGatheringNode(WorkflowNodeHandler):
         turns = context.value("maxTurnsToPull")
         if context.store is not None:
             new = DiskFaults().try_work(MemoryReader(context.store).not_summarised, (), UNREADABLE)
-            return SUMMARY_SEPARATOR.join(texts_of(new))
+            return SUMMARY_SEPARATOR.join(entry.text for _, entry in new)
         pieces = recent_pieces(context.messages, turns, 0)
         return NONE_TO_GRAB if pieces is None else SUMMARY_SEPARATOR.join(pieces)
 
@@ -175,13 +175,13 @@ class WriteSummaryNode(WorkflowNodeHandler):
 
 def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -> str:
     """Store the text as the summary of all memories; what is stored then."""
-    memories = reader.memories()
-    if not memories:
+    newest = reader.newest_place()
+    if newest is None:
         raise ValueError("a summary cannot be stored while the discussion has no memories to anchor it to")
     if not text.strip():
         context.warn("the new summary is blank; the old one stays")
         return reader.summary()
-    reader.save_summary(text, len(memories) - 1, memories[-1].hash)
+    reader.save_summary(text, *newest)
     return text
 
 
@@ -212,7 +212,7 @@ class SummarizerNode(WorkflowNodeHandler):
         if not reader.not_summarised():
             return
         with _turn(context, store, SUMMARY_LEASE) as held:
-            if held and (new := _new(reader)):
+            if held and (new := reader.not_summarised()):
                 self._bring_up_to_date(context, reader, new)
 
     def _bring_up_to_date(self, context: ExecutionContext, reader: MemoryReader, new: list[_Place]) -> None:
@@ -236,12 +236,6 @@ class SummarizerNode(WorkflowNodeHandler):
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []
-
-
-def _new(reader: MemoryReader) -> list[_Place]:
-    """The memories that the summary lacks."""
-    new = reader.not_summarised()
-    return list(enumerate(new, len(reader.memories()) - len(new)))
 
 
 def _summarise(context: ExecutionContext, reader: MemoryReader, batch: list[_Place]) -> bool:
@@ -268,7 +262,8 @@ def _save_summary(
         context.warn("the new summary is blank; the old one stays")
         return False
     place, newest = batch[-1]
-    if reader.save_summary(text, place, newest.hash, instead_of=before):
+    entries = [entry for _, entry in batch]
+    if reader.save_summary(text, place, newest.hash, instead_of=before, batch=entries):
         return True
     context.warn("the summary has changed meanwhile; what was made from its older state is dropped")
     return False

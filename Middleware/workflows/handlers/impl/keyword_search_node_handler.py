@@ -66,10 +66,14 @@ def _in_memories(context: ExecutionContext, keywords: str) -> str:
     if context.store is None:
         return ""
     reader = MemoryReader(context.store)
-    texts = texts_of(DiskFaults().try_work(reader.memories, (), "the memories cannot be searched"))
+    disk, why = DiskFaults(), "the memories cannot be searched"
+    pinned = texts_of(disk.try_work(reader.pinned, (), why))
+    texts = texts_of(disk.try_work(reader.memories, (), why))
     if len(texts) > _NEWEST_LEFT_OUT:
         texts = texts[:-_NEWEST_LEFT_OUT]
-    return _join_pieces(pieces_sharing_a_word(keywords, texts, _MOST_PIECES), "\n\n")
+    others = [text for text in texts if text not in pinned]
+    found = pieces_sharing_a_word(keywords, others, max(0, _MOST_PIECES - len(pinned)))
+    return _join_pieces([*pinned, *found], "\n\n")
 
 
 def _join_pieces(pieces: list[str], separator: str) -> str:

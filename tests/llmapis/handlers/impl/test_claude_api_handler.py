@@ -86,6 +86,14 @@ class TestRequest:
         endpoint = {"addTextToStartOfSystem": True, "textToAddToStartOfSystem": "x "}
         assert payload(user("Q"), endpoint=endpoint)["system"] == "x "
 
+    @pytest.mark.parametrize(("limit", "sent"), [(None, 4096), (50, 50)])
+    def test_the_api_refuses_a_request_without_a_limit(self, make_handler, limit, sent):
+        """What each model takes, where nobody said one."""
+        made = make_handler(
+            TYPE, api_type={"type": TYPE, "maxNewTokensPropertyName": "max_tokens"}, max_tokens=limit
+        )
+        assert made._payload(CallArguments([user("Q")]))["max_tokens"] == sent
+
     def test_schema_only_with_a_block(self, payload, caplog):
         """The shipped API type has none, and nobody is warned."""
         api_type = {

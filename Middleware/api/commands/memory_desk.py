@@ -1,0 +1,133 @@
+"""What every action of `--memory` works with: the user, the key's folders, and what the command line says.
+
+Source: spec memory.md 15, operate.md 6.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from Middleware.common.errors import MiddlewareError
+from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.request_context import RequestContext
+from Middleware.config.loader import tree_of
+from Middleware.config.users import UserSettings, load_user, pointer_user
+from Middleware.services.data_folders import discussions_root, old_discussions
+from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
+from Middleware.services.discussion_store import reason_of
+from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
+
+KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
+_OLD_NAMES = {KEY: "WILMER_API_KEY", NEW_KEY: "WILMER_NEW_API_KEY"}
+"""Our variable -> WilmerAI's, which is read when ours is not set."""
+FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error)
+"""What is told in one sentence: the discussion, a file or the disk is at fault."""
+
+
+def key_in(name: str) -> str:
+    """The key that the environment gives under our name, else under the old one; empty: none."""
+    return os.environ.get(name, "").strip() or os.environ.get(_OLD_NAMES[name], "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The options of the command line."""
+
+    preview: bool = False
+    matching: str = ""
+    for_good: bool = False
+    keep_going: bool = False
+
+    @classmethod
+    def of(cls, arguments: Namespace) -> Wishes:
+        """What is not there was not wished for."""
+        given = vars(arguments)
+        return cls(
+            bool(given.get("preview")),
+            given.get("matching") or "",
+            bool(given.get("for_good")),
+            bool(given.get("keep_going")),
+        )
+
+    def options(self) -> list[str]:
+        """Those that are given and not for every action."""
+        given = {"--matching": self.matching, "--for-good": self.for_good, "--keep-going": self.keep_going}
+        return [name for name, value in given.items() if value]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What every action works with. `readings`: the folders of the key, by each reading of its bytes."""
+
+    user: UserSettings
+    request: RequestContext
+    readings: tuple[DiscussionFolders, ...]
+    wishes: Wishes
+
+    @property
+    def preview(self) -> bool:
+        """Whether to show what would be done, and do nothing."""
+        return self.wishes.preview
+
+    @property
+    def folders(self) -> DiscussionFolders:
+        """Where new discussions go."""
+        return self.readings[0]
+
+    def folders_of(self, discussion_id: str) -> DiscussionFolders:
+        """Where a discussion is, or would be made."""
+        return next((each for each in self.readings if each.files(discussion_id)), self.folders)
+
+    def discussions(self) -> Iterator[tuple[DiscussionFolders, str]]:
+        """All there are."""
+        return ((each, discussion_id) for each in self.readings for discussion_id in each.ids())
+
+
+def sentence_of(error: BaseException) -> str:
+    """What one of FAULTS says to the user."""
+    return reason_of(error) if isinstance(error, OSError | sqlite3.Error) else str(error)
+
+
+def desk_of(wishes: Wishes) -> Desk:
+    """For the user of the launch and the key in the environment. Raises what is one of FAULTS."""
+    facts = launch_facts()
+    snapshot = tree_of(facts.config_directory).snapshot()
+    user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
+    key = key_in(KEY) or None
+    request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
+    _refuse_no_folder(discussions_root(user))
+    readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
+    return Desk(user, request, readings, wishes)
+
+
+def _refuse_no_folder(root: Path) -> None:
+    """A file in its place would look like a folder without discussions."""
+    if root.exists() and not root.is_dir():
+        raise ArchiveRefused(f"{root} is a file, allowed: the folder of the discussions")
+
+
+def _folders(user: UserSettings, key: str | None) -> DiscussionFolders:
+    return DiscussionFolders(
+        discussions_root(user),
+        api_key_hash(key) if key else None,
+        derive_key(key, user.name) if key and user.encrypt_using_api_key else None,
+        old_discussions(user),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """`wants`: what stands after its name, in words; `least`, `most`: how many words that are. `options`:
+    those of the command line that it takes, beside `--preview`.
+    """
+
+    work: Callable[..., int]
+    wants: str
+    least: int
+    most: int
+    options: tuple[str, ...] = ()

@@ -1,0 +1,76 @@
+"""What calls cost: whole millionths of a currency, as sums of money are not counted in floats. Pure.
+
+Currencies are never added. Source: spec operate.md 5.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import NamedTuple
+
+MILLION = 1_000_000
+
+
+class Cost(NamedTuple):
+    """A sum of one currency. `about`: tokens in it were estimated."""
+
+    currency: str
+    millionths: int
+    about: bool = False
+
+
+def add_costs(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+    """One sum for each currency, by name."""
+    sums: dict[str, Cost] = {}
+    for cost in costs:
+        before = sums.get(cost.currency, Cost(cost.currency, 0))
+        both = before.millionths + cost.millionths
+        sums[cost.currency] = Cost(cost.currency, both, before.about or cost.about)
+    return tuple(sums[name] for name in sorted(sums))
+
+
+def amounts_of(costs: Iterable[Cost]) -> dict[str, float]:
+    """`{"USD": 0.0123}`, as clients are told it."""
+    return {cost.currency: cost.millionths / MILLION for cost in costs}
+
+
+def cost_text(costs: Iterable[Cost]) -> str:
+    """`0.0123 USD`, `about 0.50 EUR and 0.0123 USD`; empty: nothing has a price."""
+    costs = tuple(costs)
+    about = "about " if any(cost.about for cost in costs) else ""
+    said = " and ".join(f"{decimal_text(cost.millionths)} {cost.currency}" for cost in costs)
+    return f"{about}{said}" if costs else ""
+
+
+def decimal_text(millionths: int) -> str:
+    """The amount, exactly, with at least two decimals."""
+    whole, _, rest = f"{Decimal(millionths).scaleb(-6):.6f}".partition(".")
+    return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
+
+
+def costs_json(costs: Iterable[Cost]) -> Mapping[str, object] | None:
+    """`{"amounts": {"USD": 0.0123}, "about": false}`; None: nothing has a price."""
+    costs = tuple(costs)
+    return {"amounts": amounts_of(costs), "about": any(cost.about for cost in costs)} if costs else None
+
+
+class CostSum:
+    """What the calls of one request have cost so far. Calls that run at the same time may add."""
+
+    __slots__ = ("_costs", "_guard")
+
+    def __init__(self) -> None:
+        self._costs: tuple[Cost, ...] = ()
+        self._guard = threading.Lock()
+
+    def add(self, cost: Cost | None) -> None:
+        """None: a call without a price."""
+        if cost is not None:
+            with self._guard:
+                self._costs = add_costs((*self._costs, cost))
+
+    def costs(self) -> tuple[Cost, ...]:
+        """One sum for each currency."""
+        return self._costs

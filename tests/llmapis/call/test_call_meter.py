@@ -1,0 +1,108 @@
+"""What one call costs, however it ends and whatever its backend reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from Middleware.common.costs import Cost
+from Middleware.config.prices import Price
+from Middleware.llmapis.call.call_meter import BROKEN_OFF, CallMeter
+from Middleware.llmapis.llm_text import LlmText
+from Middleware.utilities.text_utils import estimate_tokens
+
+PROMPT = 100
+USAGE = {"prompt_tokens": 10, "completion_tokens": 4}
+REPORTED = Cost("USD", 10 + 4 * 3)
+
+
+@pytest.fixture
+def meter():
+    return CallMeter(Price.of({"input": 1, "output": 3}), lambda: PROMPT)
+
+
+def text(token):
+    return {"token": token, "finish_reason": None}
+
+
+def finish(**facts):
+    return {"token": "", "finish_reason": "stop", **facts}
+
+
+def about(said):
+    return Cost("USD", PROMPT + 3 * estimate_tokens(said), True)
+
+
+class TestStreams:
+    def test_what_is_reported(self, meter):
+        """The finishing dict is told it."""
+        last = finish(usage=USAGE)
+        meter.note_batch([text("Hello"), last])
+        assert last["cost"] == meter.cost_at_end(USAGE, "stop") == REPORTED
+
+    def test_what_is_not_reported(self, meter):
+        """Prompt and answer are estimated, thoughts too."""
+        last = finish()
+        meter.note_batch([{**text(""), "thinking": "Hm. "}])
+        meter.note_batch([text("Hello "), text("there"), last])
+        assert last["cost"] == about("Hm. Hello there")
+
+    def test_half_of_it(self, meter):
+        """What is reported counts, the rest is estimated."""
+        last = finish(usage={"prompt_tokens": 10})
+        meter.note_batch([text("Hello"), last])
+        assert last["cost"] == Cost("USD", 10 + 3 * estimate_tokens("Hello"), True)
+
+    def test_an_answer_that_failed_after_words(self, meter):
+        """They are paid for; the error is told nothing."""
+        error = {"token": "", "finish_reason": "error", "error": {}}
+        meter.note_batch([text("Hello"), error])
+        assert "cost" not in error
+        assert meter.cost_at_end(None, "connection_lost") == about("Hello")
+
+    def test_an_answer_that_was_asked_for_twice(self, meter):
+        """Both are paid for; the client is told of the one that it got."""
+        meter.note_batch([text("bad")])
+        meter.note_lost_answer({"prompt_tokens": 10, "completion_tokens": 1})
+        last = finish(usage=USAGE)
+        meter.note_batch([last])
+        assert last["cost"] == REPORTED
+        assert meter.cost_at_end(USAGE, "stop") == Cost("USD", 13 + REPORTED.millionths)
+
+
+class TestWholeAnswers:
+    def test_a_text(self, meter):
+        """It is told what it cost."""
+        answer = LlmText("Hello", usage=USAGE)
+        meter.note_answer(answer)
+        assert answer.cost == meter.cost_at_end(USAGE, "stop") == REPORTED
+
+    def test_tool_calls(self, meter):
+        """Likewise; without usage the content is estimated."""
+        answer = {"content": "Hello", "tool_calls": [{}], "finish_reason": "tool_calls"}
+        meter.note_answer(answer)
+        assert answer["cost"] == about("Hello")
+
+
+class TestOtherEnds:
+    @pytest.mark.parametrize("outcome", BROKEN_OFF)
+    def test_broken_off_before_a_word(self, meter, outcome):
+        """Once it was sent, the prompt is paid for."""
+        assert meter.cost_at_end(None, outcome) is None
+        meter.sent = True
+        assert meter.cost_at_end(None, outcome) == about("")
+
+    @pytest.mark.parametrize("outcome", ["connect_error", "server_error", "ValueError"])
+    def test_failed_before_a_word(self, meter, outcome):
+        """Costs nothing."""
+        meter.sent = True
+        assert meter.cost_at_end(None, outcome) is None
+
+    def test_failed_but_reported(self, meter):
+        """What the backend says it took counts."""
+        assert meter.cost_at_end(USAGE, "stream_error") == REPORTED
+
+    def test_embeddings(self):
+        """Nothing is written, so only the prompt can be unknown."""
+        meter = CallMeter(Price.of({"input": 1, "output": 3}), lambda: PROMPT, generates=False)
+        assert meter.settle({"prompt_tokens": 7}) == Cost("USD", 7)
+        assert meter.settle(None) == Cost("USD", PROMPT, True)

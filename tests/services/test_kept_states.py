@@ -1,0 +1,150 @@
+"""States of a discussion's files that are kept and put back. Source: spec operate.md 6."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+
+from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.kept_states import KeptStates
+
+NAMES = ("a.json", "b.json", "facts.db")
+
+
+def at(second):
+    return lambda: datetime(2031, 5, 4, 10, 20, second, tzinfo=UTC)
+
+
+@pytest.fixture
+def states(tmp_path):
+    (tmp_path / "a.json").write_text("old")
+    return KeptStates(tmp_path, lambda name: tmp_path / name, at(30))
+
+
+def rows(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT * FROM facts").fetchall()
+
+
+def make_database(path, value):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS facts (value)")
+        connection.execute("INSERT INTO facts VALUES (?)", (value,))
+
+
+class TestKeeping:
+    """A state is a folder of copies, named by the UTC time."""
+
+    def test_files_are_what_they_were(self, states, tmp_path):
+        """One that was not there is not there again."""
+        state = states.keep(NAMES)
+        (tmp_path / "a.json").write_text("new")
+        (tmp_path / "b.json").write_text("new")
+        states.put_back(state)
+        assert state == "20310504T102030.000000Z"
+        assert (tmp_path / "a.json").read_text() == "old"
+        assert not (tmp_path / "b.json").exists()
+
+    def test_a_database_is_what_it_was_under_whoever_has_it_open(self, states, tmp_path):
+        make_database(tmp_path / "facts.db", 1)
+        state = states.keep(NAMES)
+        make_database(tmp_path / "facts.db", 2)
+        with closing(sqlite3.connect(tmp_path / "facts.db")) as reader:
+            assert reader.execute("SELECT count(*) FROM facts").fetchone() == (2,)
+            states.put_back(state)
+            assert reader.execute("SELECT value FROM facts").fetchall() == [(1,)]
+
+    def test_a_database_that_was_not_there_becomes_empty(self, states, tmp_path):
+        state = states.keep(NAMES)
+        make_database(tmp_path / "facts.db", 2)
+        states.put_back(state)
+        with closing(sqlite3.connect(tmp_path / "facts.db")) as connection:
+            assert connection.execute("SELECT * FROM sqlite_master").fetchall() == []
+
+    def test_what_no_correction_changes_is_kept_and_not_put_back(self, states, tmp_path):
+        """The chat went on: when its messages were sent is known nowhere else."""
+        state = states.keep(("b.json",), ("a.json",))
+        (tmp_path / "a.json").write_text("later")
+        states.put_back(state)
+        assert (tmp_path / "a.json").read_text() == "later"
+        assert (tmp_path / ".undo" / state / "a.json").read_text() == "old"
+
+    def test_only_the_owner_may_look(self, states, tmp_path):
+        kept = tmp_path / ".undo" / states.keep(NAMES)
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (kept, kept / "a.json")]
+        assert modes == [0o700, 0o600]
+
+    def test_the_last_one_that_is_put_back_leaves_no_folder(self, states, tmp_path):
+        first, second = states.keep(NAMES), states.keep(NAMES)
+        states.drop(second)
+        assert states.states == [first]
+        states.drop(first)
+        assert not (tmp_path / ".undo").exists()
+
+    def test_five_stay(self, states):
+        kept = [states.keep(NAMES) for _ in range(7)]
+        states.end()
+        assert states.states == kept[2:]
+
+    def test_the_newest_is_the_newest_whatever_the_clock_says(self, states, tmp_path):
+        """A clock that went back, or that stood still."""
+        first = states.keep(NAMES)
+        earlier = KeptStates(tmp_path, lambda name: tmp_path / name, at(10))
+        assert earlier.keep(NAMES) > first
+        assert len(earlier.states) == 2
+
+
+class TestKilled:
+    """Until a change is whole, whoever takes the lock next puts back what was before."""
+
+    @pytest.fixture
+    def store(self, tmp_path):
+        store = DiscussionStore(tmp_path, "d")
+        store.update_json("a.json", lambda _: "old", "")
+        return store
+
+    @pytest.fixture
+    def half(self, store):
+        """A correction that stopped in the middle."""
+        states = store.kept_states
+        states.begin(states.keep(NAMES))
+        store.path("a.json").write_text('"half"')
+        return DiscussionStore(store.target.parent, "d")
+
+    def test_the_next_writer_puts_it_back(self, half, caplog):
+        half.update_json("b.json", lambda _: "mine", "")
+        assert (half.read_json("a.json", ""), half.read_json("b.json", "")) == ("old", "mine")
+        assert half.kept_states.states == []
+        assert "was broken off, so it is undone" in caplog.text
+
+    def test_so_does_one_that_only_waits(self, half):
+        half.settle()
+        assert half.read_json("a.json", "") == "old"
+
+    def test_one_that_was_putting_back_is_finished(self, half):
+        half.kept_states.undo_unfinished()
+        half.settle()
+        assert half.read_json("a.json", "") == "old"
+
+    def test_what_raises_changes_nothing(self, store):
+        with pytest.raises(ZeroDivisionError), store.correct(NAMES):
+            store.update_json("a.json", lambda _: "new", "")
+            raise ZeroDivisionError
+        assert store.read_json("a.json", "") == "old"
+        assert (store.kept_states.states, store.kept_states.has_unfinished) == ([], False)
+
+    def test_what_ends_well_can_be_undone(self, store):
+        with store.correct(NAMES):
+            store.update_json("a.json", lambda _: "new", "")
+        assert store.read_json("a.json", "") == "new"
+        assert (len(store.kept_states.states), store.kept_states.has_unfinished) == (1, False)
+
+    def test_what_was_half_kept_is_no_state(self, states, tmp_path):
+        (tmp_path / ".undo/.making").mkdir(parents=True)
+        (tmp_path / ".undo/.making/a.json").write_text("odd")
+        state = states.keep(("b.json",))
+        assert not (tmp_path / ".undo" / state / "a.json").exists()

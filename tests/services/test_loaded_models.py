@@ -1,0 +1,80 @@
+"""What model servers have loaded is asked when somebody looks, and not too often."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from Middleware.config.endpoints import EndpointConfig
+from Middleware.services.loaded_models import EACH_S, AskedPlace, Loaded, LoadedModels
+from tests.patience import PATIENCE_S
+
+
+def place(url):
+    raw = {"endpoint": url, "modelNameToSendToAPI": "m"}
+    return AskedPlace(EndpointConfig("Big", raw, "Api", {"type": "ollamaApiChat"}, "Endpoints/Big.json"), url)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+PLACE = place("http://127.0.0.1:8080")
+
+
+class TestHowOften:
+    def test_each_ten_seconds(self, clock):
+        """In between, everybody who looks is told what is known."""
+        asked = []
+
+        def ask(endpoint, url):
+            asked.append(clock.now)
+            return Loaded("Ollama", (f"model {len(asked)}",))
+
+        loaded = LoadedModels(clock)
+        told = []
+        for passed in (0.0, EACH_S - 0.1, EACH_S):
+            clock.now = 100.0 + passed
+            told += loaded.look([PLACE], ask)[PLACE.key].models
+        assert asked == [100.0, 100.0 + EACH_S]
+        assert told == ["model 1", "model 1", "model 2"]
+
+    def test_a_slow_server(self, clock):
+        """Nobody waits for it longer than for the others; it is not asked twice at once."""
+        answers, tries = threading.Event(), []
+
+        def ask(endpoint, url):
+            tries.append(url)
+            assert answers.wait(PATIENCE_S)
+            return Loaded("Ollama", ("m",))
+
+        loaded = LoadedModels(clock)
+        assert loaded.look([PLACE], ask, wait_s=0.0) == {}
+        clock.now += EACH_S
+        assert loaded.look([PLACE], ask, wait_s=0.0) == {}
+        answers.set()
+        assert loaded.look([PLACE], ask)[PLACE.key].models == ("m",)
+        assert tries == [PLACE.url]
+
+    def test_what_is_loaded_now(self, clock):
+        """By endpoint and model, without asking; what nobody looks at any more is gone."""
+
+        def ask(endpoint, url):
+            return Loaded("Ollama", (url[-4:],))
+
+        other = place("http://127.0.0.1:9")
+        loaded = LoadedModels(clock)
+        assert loaded.models() == []
+        loaded.look([PLACE, other], ask)
+        assert loaded.models() == [("Big", ".1:9"), ("Big", "8080")]
+        loaded.look([PLACE], ask)
+        assert loaded.models() == [("Big", "8080")]
