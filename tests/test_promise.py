@@ -82,14 +82,21 @@ def test_more_is_no_fault(now):
     more["fields"]["user.json port"] = ["any"]
     more["routes"]["/api/chat"] = [*now["routes"]["/api/chat"], "PUT"]
     more["node types"]["Standard"] = []
-    more["names"]["Middleware.api.api_helpers.sse_format"] = ["data", "output_format (optional)", "more (optional)"]
+    more["names"]["Middleware.api.api_helpers.sse_format"] = [
+        "data",
+        "output_format (optional)",
+        "more (optional)",
+    ]
     assert promise.broken(now, more) == []
 
 
 def test_the_readers_look_at_the_code_itself(monkeypatch):
     """Each reads what the program uses, and not a list of its own."""
     monkeypatch.delitem(promise.VARIABLES, "Discussion_Id")
-    schemas = {"user.json": {"properties": {"a": {"anyOf": [{"type": "string"}, {"const": 1}]}}}, "node/X.json": {}}
+    schemas = {
+        "user.json": {"properties": {"a": {"anyOf": [{"type": "string"}, {"const": 1}]}}},
+        "node/X.json": {},
+    }
     monkeypatch.setattr(promise, "editor_schemas", lambda: schemas)
     monkeypatch.setattr(promise, "NAMES", {"json": ("dumps", "gone")})
     now = promise.current()
