@@ -124,6 +124,8 @@ def secrets_of_url(url: str) -> tuple[str, ...]:
     """The password in a URL, as it is written, as it is meant, and as `Authorization` carries it; a long
     user name without one, which is a token then; and what its query names a secret.
     """
+    if "@" not in url and "?" not in url:
+        return ()
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -244,17 +246,21 @@ _NAMED = re.compile(
 )
 
 
-@cache
-def _hints() -> tuple[str, ...]:
-    """A text without any of these, and without `token:`, needs no closer look."""
-    return ("key", "secret", "auth", "passw", "pwd", "bearer", "@", *_key_hints())
+_HINTS = ("key", "secret", "auth", "passw", "pwd", "bearer", "@", *map(str.lower, UNMARKED_KEY_STARTS))
+"""A text without any of these, without `token:` and without a marked key needs no closer look."""
+_BEHIND_A_START = re.compile(r"[-_][A-Za-z0-9_-]{12}")
+"""What stands behind the start of each marked key: one search in place of one for each start."""
 
 
 def mask_secrets(text: str, *secrets: str | None) -> str:
     """`text` without bearer tokens, values of secret names, passwords in URLs, and the given secrets."""
     text = mask_known(text, secrets)
     lowered = text.lower()
-    if not any(hint in lowered for hint in _hints()) and not ("token" in lowered and _TOKEN.search(lowered)):
+    if not (
+        any(hint in lowered for hint in _HINTS)
+        or ("token" in lowered and _TOKEN.search(lowered))
+        or (_BEHIND_A_START.search(text) and any(hint in lowered for hint in _key_hints()))
+    ):
         return text
     text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(rf"\1{MASK}", text)

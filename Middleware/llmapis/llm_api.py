@@ -206,6 +206,8 @@ class LlmApiService:
         )
         if samplers.append:
             gen = deep_merge(gen, samplers.append)
+        if not self._wished:
+            return gen  # nearly every call: a long logit_bias is not copied for nothing
         return deep_merge(gen, translate(self._wished, self.endpoint.api_type, of="clientParameters"))
 
     def _settings(self, stream: bool) -> HandlerSettings:

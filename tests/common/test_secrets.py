@@ -66,7 +66,6 @@ def new_start(request, monkeypatch):
         secrets._key_hints,
         secrets._key_like,
         secrets._key_in_prose,
-        secrets._hints,
         secrets._signs,
         secrets._forms,
     )

@@ -185,8 +185,8 @@ def read_wishes(body: JsonObject, fields: WishFields) -> Mapping[str, Wish]:
     found: dict[str, Wish] = {}
     for name, places in fields.items():
         for place in places:
-            value = _at(body, place)
-            if _says_something(name, value):
+            value = _at(body, place) if "." in place else body.get(place)
+            if value is not None and _says_something(name, value):
                 found[name] = Wish(value, place)
                 break
     return MappingProxyType(found)
@@ -200,7 +200,7 @@ def _at(body: JsonObject, place: str) -> Any:
 
 
 def _says_something(name: str, value: Any) -> bool:
-    if value is None or value in ("", [], {}):
+    if value in ("", [], {}):
         return False
     if name == "response_format":
         return bool(value != {"type": "text"})

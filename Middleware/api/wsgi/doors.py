@@ -68,7 +68,10 @@ def log_refusal(reply: ErrorReply, environ: dict[str, Any]) -> None:
 
 def on_one_line(text: str) -> str:
     """What a client wrote cannot look like a line of its own, nor steer a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_SHOWN])
+    shown = text[:_MOST_SHOWN]
+    if shown.isprintable():
+        return shown
+    return "".join(letter if letter.isprintable() else "?" for letter in shown)
 
 
 # --------------------------------------------------------------------------
