@@ -452,8 +452,8 @@ def distance(one: str, other: str, limit: int = 2) -> int:
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 cost = min(cost, older[j - 2] + 1)
             row.append(cost)
-        if min(row) > limit and min(above) > limit:
-            return limit + 1  # no later row is nearer than both of these
+        if min(row) > limit:
+            return limit + 1  # no later row is nearer: a swap costs one more than the row before
         older, above = above, row
     return min(above[-1], limit + 1)
 

@@ -45,7 +45,7 @@ class _OllamaFramer(Framer):
         self._calls = ToolCallCollector()
         pattern = self._chunk(MARK).copy()
         pattern["created_at"] = _TIME_MARK
-        before, rest = ndjson(compact_json(pattern)).split(encode_basestring(_TIME_MARK), 1)
+        before, rest = ndjson(compact_json(pattern)).split(encode_basestring(_TIME_MARK))
         self._head, (self._middle, self._tail) = before, halves(rest)
 
     @abstractmethod

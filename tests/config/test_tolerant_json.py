@@ -90,7 +90,13 @@ HINTS = [
     ("quote-at-the-end-of-a-text", b'{"a": "title: "x""}', r'write a " inside a string as \\"'),
     ("no-comma-at-a-line-end", b'{"a": "x"\n "b": 1}', "a comma is missing before this"),
     ("no-comma-between-objects", b'[{"a": 1} {"b": 1}]', "a comma is missing before this"),
+    ("nothing-to-say", b'{"a": 1 2}', "Expecting ',' delimiter$"),
+    ("nothing-to-say-of-words", b'{"a": 1 b}', "Expecting ',' delimiter$"),
     ("python-true", b'{"a": True}', "in JSON, write true instead of True"),
+    ("python-false", b'{"a": False}', "in JSON, write false instead of False"),
+    ("true-in-capitals", b'{"a": TRUE}', "in JSON, write true instead of TRUE"),
+    ("null-in-capitals", b'{"a": Null}', "in JSON, write null instead of Null"),
+    ("javascript-undefined", b'{"a": undefined}', "in JSON, write null instead of undefined"),
     ("python-none", b'{"a": None}', "in JSON, write null instead of None"),
     ("empty", b" \n", "the file is empty"),
     (
@@ -129,6 +135,11 @@ EXCERPTS = [
     ("number", b'{"a": "NaN", "b": NaN}', '\n    {"a": "NaN", "b": NaN}\n                      ^'),
     ("latin-1", b'{"a": "\xfc"}', '\n    {"a": "\ufffd"}\n           ^'),
 ]
+
+
+def test_another_empty_file_is_told_what_an_object_is():
+    with pytest.raises(ConfigError, match=r"the file is empty; the smallest object is \{\}"):
+        parse(b" ", "Users/ana.json")
 
 
 def test_an_empty_workflow_is_told_what_a_workflow_is():

@@ -14,6 +14,7 @@ from Middleware.config.users import (
     load_user,
     means_true,
     pointer_user,
+    read_steady_window,
     settings_of,
     user_names,
 )
@@ -208,3 +209,37 @@ class TestFiles:
         """Its own, and those that can be picked as models."""
         user = settings_of("Ana", {"sharedWorkflowsSubDirectoryOverride": "team/"})
         assert (user.workflow_folder, user.shared_folder) == ("Ana", "Workflows/team")
+
+
+STEADY = [  # what is written, what is read
+    (True, True),
+    (False, False),
+    (" True ", True),
+    ("false", False),
+    (8, 8),
+    ("8", 8),
+    (1000, 1000),
+    (7, None),
+    (1001, None),
+    ("7", None),
+    (8.5, None),
+    ("compactor", "compactor"),
+    (" Compactor", "compactor"),
+    ("perhaps", None),
+    ([8], None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("written", "read"), STEADY, ids=[repr(case[0]) for case in STEADY])
+def test_a_steady_window(written, read):
+    """A truth, 8 to 1000 messages more, or where the compactor's summary ends; also as a text."""
+    found = read_steady_window(written)
+    assert found == read and type(found) is type(read)
+
+
+@pytest.mark.parametrize(
+    ("written", "good"), [(8, True), (1000, True), (7, False), (1001, False), (True, True)]
+)
+def test_a_steady_window_is_checked_by_the_same_bounds(written, good):
+    assert (check_file("Users/a.json", {"steadyWindow": written}) == []) is good

@@ -130,6 +130,34 @@ def test_a_part_of_a_whole_says_nothing_of_other_fields():
     assert [f.pointer for f in unknown_fields({"a": 1, "c1": 2}, [part], "W.json", pointer="/0")] == ["/0/c1"]
 
 
+@pytest.mark.parametrize(
+    ("name", "level", "said"),
+    [
+        ("port", WARNING, "unknown field 'port' is ignored: it belongs in the user file"),
+        ("PORT", WARNING, "unknown field 'PORT' is ignored: it belongs in the user file"),
+        ("prot", NOTE, "unknown field 'prot' is ignored"),
+        ("titel", WARNING, "unknown field 'titel' (did you mean 'title'?)"),
+    ],
+)
+def test_a_field_of_another_file(name, level, said):
+    """Where it belongs is said, unless one of this file is meant."""
+    known = [{"properties": {"title": {"type": "string"}}}]
+    (found,) = unknown_fields({name: "x"}, known, "W.json", elsewhere={"Port": "it belongs in the user file"})
+    assert (found.level, found.message, found.pointer) == (level, said, f"/{name}")
+
+
+def test_of_an_open_file_only_slips_are_told():
+    """Other names are somebody else's."""
+    rule = {"properties": {"title": {"type": "string"}}, "x-open": True}
+    assert [f.pointer for f in check({"titel": "x", "remark": "y"}, rule, "x.json")] == ["/titel"]
+
+
+def test_nulls_go_at_every_depth():
+    """A list keeps its own."""
+    document = {"a": None, "b": [{"c": None, "d": 1}, None]}
+    assert validation.without_nulls(document) == {"b": [{"d": 1}, None]}
+
+
 OTHER_RULES = [
     ({"multipleOf": 2}, 3, "multiple"),
     ({"type": "null"}, {"a": 1}, "found an object, allowed: null"),
@@ -192,6 +220,13 @@ NEAREST = [
     ("ENDPOINTNAME", ["endpointName"], "endpointName"),
     ("typo", ["type"], "type"),
     ("abcd", ["abxy"], None),
+    ("abcd", ["abxd"], "abxd"),
+    ("abc", ["abx"], "abx"),
+    ("ab", ["ax"], None),
+    ("ab", ["AB"], "AB"),
+    ("abcde", ["abxye"], "abxye"),
+    ("abcde", ["axxxe"], None),
+    ("abcdef", ["abcxxx", "abcdex"], "abcdex"),
     ("temprature", ["temperature", "top_p"], "temperature"),
     ("x", [], None),
 ]

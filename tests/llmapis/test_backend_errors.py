@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.backend_errors import (
     BackendRefusal,
     error_chunk,
@@ -15,6 +16,7 @@ from Middleware.llmapis.backend_errors import (
     retry_after,
     status_error,
     told_error,
+    told_failure,
 )
 
 MESSAGES = [
@@ -237,3 +239,26 @@ def test_errors_in_band():
         for error in ({"type": "overloaded_error"}, {"type": "rate_limit_error"}, "prompt is too long", "x")
     ]
     assert kinds == ["overloaded", "rate_limited", "context_overflow", "stream_error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "message"),
+    [
+        ({"message": "m"}, "error", "m"),
+        ({"error": {"message": "m"}}, "", "m"),
+        ({"error": "m"}, "message", "m"),
+        ({"object": "error", "message": "m"}, "", "m"),
+        ({"base_resp": {"status_code": 1008, "status_msg": "m"}, "choices": []}, "", "m"),
+        ({"base_resp": {"status_code": 0, "status_msg": "success"}}, "", None),
+        ({"base_resp": {"status_code": "1008"}}, "", None),
+        ({"base_resp": "m"}, "", None),
+        ({"error": None, "object": "chat.completion", "message": "m"}, "message", None),
+        ({}, "", None),
+    ],
+)
+def test_a_failure_with_a_good_status(body, name, message):
+    """Any one of the signs is enough."""
+    endpoint = EndpointConfig("E", {"endpoint": "http://h"}, "t", {"type": "openAIChatCompletion"})
+    failure = told_failure(endpoint, body, name)
+    assert (failure is None) is (message is None)
+    assert failure is None or failure.message.endswith(message)

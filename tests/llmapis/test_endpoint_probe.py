@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError
-from Middleware.llmapis.endpoint_probe import FEW_TOKENS, Probe, probe
+from Middleware.llmapis.endpoint_probe import FEW_TOKENS, Probe, probe, probes
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAIBackend
 from Middleware.llmapis.wire.http import Transport
 from tests.patience import PATIENCE_S
@@ -112,6 +112,52 @@ class TestWhatIsAsked:
         """It needs no network."""
         seen = look("", "BuiltInDemo")
         assert (seen.error, seen.url, seen.thinks) == (None, "", False)
+
+
+class TestSeveralAddresses:
+    @pytest.fixture
+    def look_at_all(self, configs):
+        def at(first, *more):
+            fields = {"modelNameToSendToAPI": "tiny", "moreEndpoints": list(more)}
+            configs.endpoint("Main", first, "Open-AI-API", **fields)
+            return list(probes(configs.given()["snapshot"], configs.user, "Main"))
+
+        return at
+
+    @pytest.fixture
+    def good(self, server, rig):
+        answer = rig.SSE_HEAD + rig.chunked(rig.token("Hi"), rig.DONE)
+        return lambda: server(models=rig.json_answer(MODELS), completions=answer)
+
+    def test_each_is_asked(self, good, look_at_all):
+        """The list of the first one is that of all."""
+        first, second = good(), good()
+        seen = look_at_all(first.url, second.url)
+        assert [(one.error, one.more_address, one.models) for one in seen] == [
+            (None, "", ("tiny", "other")),
+            (None, second.url, ("tiny", "other")),
+        ]
+        assert seen[1].url.startswith(second.url) and seen[1].seconds > 0
+        assert [request["line"].split()[0] for request in second.requests] == ["POST"]
+
+    def test_one_that_is_not_there(self, good, look_at_all):
+        """The others are looked at all the same."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            nobody = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        seen = look_at_all(good().url, nobody, good().url)
+        assert [one.symptom for one in seen] == ["", "refused", ""]
+
+    def test_what_the_first_one_showed_is_not_the_seconds(self, good, look_at_all):
+        """Neither its time nor its failure."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            nobody = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        seen = look_at_all(nobody, good().url)
+        assert [one.symptom for one in seen] == ["refused", ""]
+
+    def test_an_endpoint_of_one_address_and_the_demo(self, configs, good, look_at_all):
+        assert len(look_at_all(good().url)) == 1
+        configs.endpoint("Demo", "", "BuiltInDemo", moreEndpoints=["http://127.0.0.1:9"])
+        assert len(list(probes(configs.given()["snapshot"], configs.user, "Demo"))) == 1
 
 
 class TestWhatIsLeft:

@@ -482,6 +482,23 @@ class TestSlots:
         service().stream_batches(asking(HELLO)).close()
         assert len(server.requests) == 2
 
+    @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+    def test_a_time_out_in_the_line_is_no_failure_of_the_backend(
+        self, serve, rig, configs, service, launched, hello, stream
+    ):
+        """No backup takes over: it would only make a second line."""
+        launched(concurrency_timeout_s=0.05)
+        held = rig.SSE_HEAD + rig.chunked(rig.token("a"), end=False)
+        first = serve(lambda peer: (peer.request(), peer.send(held), peer.closed()))
+        backup = serve(saying(hello))
+        configs.endpoint("E", first.url, maxConcurrentRequests=1, backupEndpointName="B")
+        configs.endpoint("B", backup.url)
+        holder = service().stream_batches(asking(HELLO))
+        with pytest.raises(SlotTimeout):
+            list(service(stream=stream).get_response_from_llm(HELLO))
+        holder.close()
+        assert (len(first.requests), backup.requests) == (1, [])
+
     def test_an_endpoint_of_its_own(self, serve, rig, configs, service, launched):
         """`maxConcurrentRequests` counts for that endpoint only; a cancelled waiter leaves with an empty answer."""
         launched(concurrency_timeout_s=5.0)

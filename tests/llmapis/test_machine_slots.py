@@ -14,7 +14,7 @@ from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.failover import endpoint_gate, machine_gate, take_slots, take_spare_slots
+from Middleware.llmapis.failover import endpoint_gate, machine_gate, places_of, take_slots, take_spare_slots
 from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
@@ -283,3 +283,16 @@ class TestSpareTurns:
         spare = take_spare_slots(desk("beside"))
         assert spare is not None
         spare.close()
+
+
+@pytest.mark.parametrize(
+    ("level", "whole_process", "process"),
+    [("endpoint", True, ["outgoing calls"]), ("endpoint", False, []), ("request", True, [])],
+)
+@pytest.mark.parametrize(("name", "machine"), [("small", ["machine desk"]), ("beside", [])])
+def test_what_a_call_may_wait_for(desk, level, whole_process, process, name, machine):
+    """Its address, its machine, a slot of the process: where there is one, and the call takes it."""
+    set_launch_facts(LaunchFacts(config_directory=desk.root, concurrency=2, concurrency_level=level))
+    endpoint = desk(name)
+    assert places_of(endpoint, whole_process) == [endpoint.url, *machine, *process]
+    assert places_of(endpoint, whole_process, lambda: None) == [*machine, *process]

@@ -216,6 +216,43 @@ class TestNode:
         assert node.calls == []
 
 
+@pytest.mark.parametrize(
+    ("usage", "seconds"),
+    [
+        (None, None),
+        ({}, None),
+        ({"prompt_duration_ns": 1_500_000_000}, 1.5),
+        ({"prompt_duration_ns": "x"}, None),
+    ],
+)
+def test_how_long_a_prompt_was_read(usage, seconds):
+    """If the backend says so."""
+    assert CallTrace("model", "Big", "x", "m", usage=usage).prompt_s == seconds
+
+
+@pytest.mark.parametrize(("thinking", "thoughts"), [("hm", ["hm"]), ("", [])])
+def test_an_answer_as_it_came(observers, thinking, thoughts):
+    """Of the last call to a model, where texts are kept; what was read ahead of it is no answer."""
+    observers.observe(Seen(keeps_text=True))
+    run = named(observers.begin("r1", "/api/chat"))
+    at = run.node(NodeTrace("w", 1, "Standard"))
+    calls = [at.call(CallTrace(kind, "Big", "x", "m")).call for kind in ("model", "model", "embedding")]
+    at.note_answer("Hello", thinking)
+    assert [(call.raw, call.cleaned, call.thoughts) for call in calls] == [
+        (None, None, []),
+        ("Hello", "Hello", thoughts),
+        (None, None, []),
+    ]
+
+
+def test_an_answer_that_nobody_keeps(observers):
+    observers.observe(Seen(keeps_text=False))
+    at = named(observers.begin("r1", "/api/chat")).node(NodeTrace("w", 1, "Standard"))
+    call = at.call(CallTrace("model", "Big", "x", "m")).call
+    at.note_answer("Hello", "hm")
+    assert (call.raw, call.thoughts) == (None, [])
+
+
 class TestWaiting:
     """A request that waits for a slot has a name, and where texts are kept the beginning of what was said."""
 

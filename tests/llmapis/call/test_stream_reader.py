@@ -430,20 +430,33 @@ class TestFaults:
         assert warning.endswith('skipped an event that cannot be read: {"choices":[3]}')
 
     @pytest.mark.parametrize(
-        ("kind", "body"),
+        ("kind", "body", "said"),
         [
-            (OPENAI, ""),
-            (OPENAI, "data: x\n\n"),
-            (KOBOLD, ""),
-            (OPENAI, 'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'),
+            (OPENAI, "", "the stream contained nothing"),
+            (OPENAI, "data: x\n\n" * 2, "the stream contained 2 events that cannot be read"),
+            (KOBOLD, "", "the stream contained nothing"),
+            (
+                OPENAI,
+                'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n',
+                "the stream ended without any output",
+            ),
+            (
+                OPENAI,
+                'data: {"note":"quota used up"}\n\n',
+                f'the answer is not what a backend of the type {OPENAI} sends: {{"note": "quota used up"}}',
+            ),
         ],
-        ids=["empty", "only-bad", "kobold-empty", "no-output"],
+        ids=["empty", "only-bad", "kobold-empty", "no-output", "something-else"],
     )
-    def test_nothing_useful(self, kind, body):
-        """So that failover works."""
+    def test_nothing_useful(self, kind, body, said):
+        """So that failover works; it says what came instead."""
         with pytest.raises(BackendError) as caught:
             dicts(new_reader(kind), body)
-        assert caught.value.kind == "protocol_error"
+        assert (caught.value.kind, caught.value.message) == ("protocol_error", said)
+
+    def test_something_else_before_the_end_mark_is_no_empty_answer(self, rig):
+        with pytest.raises(BackendError, match="quota used up"):
+            dicts(new_reader(), 'data: {"note":"quota used up"}\n\n', rig.DONE)
 
     def test_an_endless_line(self, rig, monkeypatch):
         """Before output it is raised, after output told."""

@@ -81,6 +81,8 @@ def test_reasoning(delta, reasoning):
         ({"tool_calls": [{"id": "a"}]}, [{"id": "a"}]),
         ({"tool_calls": []}, []),
         ({"tool_calls": None}, []),
+        ({"tool_calls": {"index": 0}}, []),
+        ({"tool_calls": [], "function_call": {"name": "f"}}, [{"index": 0, "function": {"name": "f"}}]),
         ({"function_call": {"name": "f"}}, [{"index": 0, "function": {"name": "f"}}]),
         ({"function_call": None}, []),
     ],

@@ -9,7 +9,11 @@ import pytest
 
 from Middleware.common.errors import NOWHERE, ConfigError
 from Middleware.config.loader import tree_of
+from Middleware.config.users import load_user
+from Middleware.config.validation import WARNING
 from Middleware.workflows.checks import config_check
+from Middleware.workflows.checks.config_check import short_of_tokens
+from Middleware.workflows.checks.user_walk import UserWalk
 from tests.workflows.checks.conftest import ABSENT, GOOD, llm
 
 MEMORY = {"discussionIdMemoryFileWorkflowSettings": "Mem"}
@@ -462,3 +466,85 @@ def test_an_endpoint_of_the_demo_needs_no_address(checked):
     checked.put("ApiTypes/Demo.json", {"type": "builtInDemo"})
     checked.change("Endpoints/lan/small-model.json", endpoint="", apiTypeConfigFileName="Demo")
     assert [line for line in checked.lines() if "endpoint:" in line] == []
+
+
+class TestShortAnswers:
+    """Nodes whose answers are too short for a model that thinks."""
+
+    @pytest.fixture
+    def short(self, checked):
+        """`short(node, thinking=...)`: what is said of a workflow with this node."""
+
+        def look(*, thinking=("small-model",), variables=None, **fields):
+            checked.flow(
+                {"type": "Standard", "endpointName": "small-model", "prompt": "x", **fields},
+                **(variables or {}),
+            )
+            snapshot = checked.tree.snapshot()
+            user = load_user(snapshot, "ana")
+            found = short_of_tokens(snapshot, user, UserWalk(snapshot, user), thinking)
+            return [(finding.file, finding.pointer, finding.level, finding.message) for finding in found]
+
+        return look
+
+    @pytest.mark.parametrize("limit", [999, "999", 1])
+    def test_a_limit_that_is_too_low(self, short, limit):
+        """Said at the limit, with the key and what is enough."""
+        ((file, pointer, level, message),) = short(maxResponseSizeInTokens=limit)
+        assert (file, pointer, level) == (
+            "Workflows/ana/Main.json",
+            "/nodes/0/maxResponseSizeInTokens",
+            WARNING,
+        )
+        assert message == (
+            f"{limit} tokens may be too few for endpoint 'small-model', whose model thinks: the thoughts can use "
+            "them up and leave the answer empty. Set `maxResponseSizeInTokens` to at least 1000"
+        )
+
+    def test_the_default_may_be_too_low(self, short):
+        """Said at the node."""
+        ((_, pointer, _, message),) = short()
+        assert pointer == "/nodes/0" and message.startswith("400 tokens may be too few")
+
+    @pytest.mark.parametrize("limit", [1000, "1000", 4000, "{agent1Output}"])
+    def test_what_is_enough(self, short, limit):
+        """And a limit that only a run knows."""
+        assert short(maxResponseSizeInTokens=limit) == []
+
+    @pytest.mark.parametrize("limit", ["many", "many tokens"])
+    def test_no_number_is_the_default(self, short, limit):
+        ((*_, message),) = short(maxResponseSizeInTokens=limit)
+        assert message.startswith("400 tokens")
+
+    def test_a_limit_in_a_variable(self, short):
+        ((*_, message),) = short(maxResponseSizeInTokens="{most}", variables={"most": 300})
+        assert message.startswith("300 tokens")
+
+    def test_a_model_that_does_not_think(self, short):
+        assert short(thinking=("another",), maxResponseSizeInTokens=5) == []
+
+    def test_an_endpoint_that_only_a_run_knows(self, short):
+        assert short(endpointName="{agent1Output}", maxResponseSizeInTokens=5) == []
+
+    @pytest.mark.parametrize(("field", "said"), [("think", 0), ("other", 1), (None, 1)])
+    @pytest.mark.parametrize("native", [True, False], ids=["of-the-backend", "canonical"])
+    def test_a_preset_that_turns_thinking_off(self, checked, short, field, said, native):
+        """In the words of the backend or in ours; then the answer has all tokens."""
+        api_type = {
+            "type": "openAIChatCompletion",
+            "presetType": "T",
+            "thinking": {"mode": "bool", "field": "think"},
+        }
+        checked.put("ApiTypes/Api.json", api_type)
+        preset = {} if field is None else {field: False}
+        if native:
+            checked.put("Presets/T/quick.json", preset)
+        else:
+            samplers = {"thinkingMode": "off"} if field == "think" else {}
+            checked.change("Endpoints/lan/small-model.json", presetSamplers=samplers)
+        found = short(preset="quick" if native else None, maxResponseSizeInTokens=5)
+        assert len(found) == said
+
+    def test_a_preset_that_is_not_there_turns_nothing_off(self, short):
+        """That it is missing is said elsewhere."""
+        assert len(short(preset="gone", maxResponseSizeInTokens=5)) == 1

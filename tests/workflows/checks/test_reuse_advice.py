@@ -114,6 +114,20 @@ def test_a_prompt_that_repeats_the_conversation(advised):
 
 
 @pytest.mark.parametrize(
+    ("windows", "advised_window"), [([], 20), ([40], 40)], ids=["alone", "beside-another"]
+)
+def test_how_long_the_conversation_becomes(advised, windows, advised_window):
+    """As long as other nodes have it, so that they share it; else 20 messages."""
+    nodes = [ask(lastMessagesToSendInsteadOfPrompt=window, steadyWindow=True) for window in windows]
+    found = advised(
+        ask(prompt="Answer this: {chat_user_prompt_last_twenty}", lastMessagesToSendInsteadOfPrompt=None),
+        *nodes,
+    )
+    change = next(one.change for one in found.advice if one.node[1] == 1)
+    assert change["lastMessagesToSendInsteadOfPrompt"] == advised_window
+
+
+@pytest.mark.parametrize(
     "nodes",
     [
         [ask(steadyWindow=True), ask(systemPrompt="Take notes.", prompt="Note {agent1Output}")],

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from Middleware.common.errors import BackendError
+from Middleware.common.errors import BackendError, ConfigError
+from Middleware.common.request_context import RequestContext
+from Middleware.config.users import load_user
 from Middleware.services.discussion_store import DiscussionStore
-from Middleware.workflows.memory.upkeep import backfill, count_lacking, vector_count
+from Middleware.workflows.memory.upkeep import backfill, count_lacking, embeddings_endpoint, vector_count
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
 
 
@@ -85,3 +87,35 @@ def test_after_three_failures_in_a_row_it_stops(store, put, caplog):
     put(64 * 5)
     assert backfill(store, Service(failures=9), nothing) == 64 * 5
     assert caplog.text.count("64 memories got no vector: ") >= 3
+
+
+class TestTheEndpoint:
+    """The one that the user's memory settings name, outside of a run."""
+
+    @pytest.fixture
+    def find(self, discussion, house):
+        def endpoint(**user):
+            house.user.update(user)
+            snapshot = house.manager().snapshot
+            user = load_user(snapshot, "ana")
+            return embeddings_endpoint(user, RequestContext("r", "ana", "openai", snapshot=snapshot))
+
+        return endpoint
+
+    def test_it_embeds(self, discussion, house, find):
+        house.write("ApiTypes/Emb", {"type": "openAIEmbeddings"})
+        house.write("Endpoints/vectors", {"endpoint": "http://h", "apiTypeConfigFileName": "Emb"})
+        discussion.settings(embeddingEndpointName="vectors")
+        assert find().endpoint.name == "vectors"
+
+    def test_it_must_be_named(self, find):
+        with pytest.raises(
+            ConfigError, match=r"embeddingEndpointName: an endpoint is required here$"
+        ) as caught:
+            find()
+        assert caught.value.file == "Workflows/ana/Memory.json"
+
+    def test_so_must_the_settings(self, find):
+        said = "Users/ana.json: discussionIdMemoryFileWorkflowSettings: no settings file is set"
+        with pytest.raises(ConfigError, match=f"^{said}$"):
+            find(discussionIdMemoryFileWorkflowSettings="")

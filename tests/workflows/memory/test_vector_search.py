@@ -102,6 +102,14 @@ class TestKeywords:
         assert searched.ids(";".join(f"w{i}" for i in range(61))) == [1]
         assert "61 phrases to search for; only the first 60 are used" in caplog.text
 
+    def test_a_database_that_cannot_be_searched_gives_nothing(self, searched, caplog):
+        """The answer goes on without memories; the log says why."""
+        searched.put(fact("ferry"))
+        with closing(sqlite3.connect(searched.database.path)) as connection:
+            connection.execute("DROP TABLE memories_fts")
+        assert searched.ids("ferry") == []
+        assert "the search by keywords failed: no such" in caplog.text
+
     def test_recency_turns_the_order_around(self, searched):
         """The new one counts 2.5 times."""
         searched.put(fact("ferry ferry ferry"), fact("ferry and some other words here"))

@@ -116,6 +116,17 @@ class TestSaving:
         assert ask("SELECT count(*) FROM memories") == [(0,)]
         assert newest(database) is None
 
+    def test_whatever_goes_wrong_is_undone_and_goes_on(self, database, ask):
+        """The very failure, and the database can be written again."""
+        database.save(CHUNK, [FACT], after=None)
+        failure = LookupError("it broke")
+        with pytest.raises(LookupError) as caught, database.writing() as connection:
+            connection.execute("DELETE FROM memories")
+            raise failure
+        assert caught.value is failure
+        assert ask("SELECT count(*) FROM memories") == [(1,)]
+        assert database.save(ChunkRecord("h3", ("h3",)), [], after="h2") == {}
+
     def test_the_newest_chunk_is_the_one_logged_last(self, database):
         database.save(CHUNK, [], after=None)
         database.save(ChunkRecord("h3", ("h3",)), [], after="h2")

@@ -168,6 +168,13 @@ class TestOfARun:
         self.node(run, 1, file="B.json")
         assert [text.splitlines()[0] for text in lines()] == ["A.json: 1 of 3 nodes ran"]
 
+    def test_when_the_same_workflow_begins_again(self, run, lines):
+        """As in a loop: its first node is not one more of the run before."""
+        for number in (1, 2):
+            self.ended(run, self.node(run, number))
+        self.node(run, 1)
+        assert [text.splitlines()[0] for text in lines()] == ["A.json: 2 of 3 nodes ran"]
+
     def test_nothing_is_kept_of_a_request_that_has_ended(self, run):
         """However it ended."""
         [watching] = run.observers._all

@@ -56,6 +56,12 @@ class TestReading:
         summary("all", "m1")
         assert bench("GetCurrentSummaryFromFile") == "all"
 
+    def test_a_summary_in_parts_has_one_a_line(self, bench):
+        """As another program may have left it."""
+        bench.discussion_id = "d"
+        ChunkList(bench.store, "chat_summary.json").replace(Entry("one", "m1"), Entry("two", "m2"))
+        assert bench("FullChatSummary", isManualConfig=True) == "one\ntwo"
+
     def test_no_summary_yet(self, bench):
         """With and without a discussion."""
         assert bench("GetCurrentSummaryFromFile") == "There is not yet a summary file"

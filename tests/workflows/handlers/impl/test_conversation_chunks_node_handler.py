@@ -54,6 +54,21 @@ def cursor(tmp_path):
     return tmp_path / "cursors" / "chunk_cursor_time-line.1_d1.txt"
 
 
+def test_without_a_place_for_locks_the_work_goes_on(bench, run, cursor, monkeypatch):
+    """Somebody else's folder stands there: neither the turn nor the cursor can be kept, and the log says so."""
+
+    def refused(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(conversation_chunks_node_handler, "lock_file_for", refused)
+    bench.messages = talk(10)
+    assert run() == done(1)
+    assert bench.engine.warnings == [
+        f"no lock can be kept for the cursor {cursor}: Permission denied",
+        f"the cursor {cursor} cannot be written: Permission denied",
+    ]
+
+
 class TestVectors:
     """The vectors of the specification."""
 

@@ -47,6 +47,16 @@ class TestGet:
         told = f"no file '{path}'{hint}; the output is '{NO_FILE}' until there is one"
         assert faults == [("filepath", WARNING, told)]
 
+    def test_so_is_one_whose_folder_is_missing(self, tmp_path):
+        """Nothing there could be meant."""
+        path = str(tmp_path / "none" / "a.txt")
+        ((_, _, told),) = GetCustomFileNode().outside_faults({"filepath": path}, lambda text: text)
+        assert told == f"no file '{path}'; the output is '{NO_FILE}' until there is one"
+
+    def test_and_a_name_that_no_file_can_have(self):
+        ((field, level, told),) = GetCustomFileNode().outside_faults({"filepath": "a\0b"}, lambda text: text)
+        assert (field, level) == ("filepath", WARNING) and told.startswith("'a\0b' cannot be read: ")
+
     @pytest.mark.parametrize(
         "known", [lambda text: None, lambda text: text], ids=["a-run-knows", "it-is-there"]
     )
