@@ -137,6 +137,11 @@ EXCERPTS = [
 ]
 
 
+def test_another_empty_file_is_told_what_an_object_is():
+    with pytest.raises(ConfigError, match=r"the file is empty; the smallest object is \{\}"):
+        parse(b" ", "Users/ana.json")
+
+
 def test_an_empty_workflow_is_told_what_a_workflow_is():
     with pytest.raises(
         ConfigError, match=r'the file is empty; the smallest workflow is \[\{"type": "Standard"'

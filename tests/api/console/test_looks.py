@@ -75,13 +75,30 @@ class TestPlace:
         first.begin()
         third.end("cancelled")
         look = server.look()
-        assert [look.place(run) for run in (first, second, third, fourth)] == [0, 1, 0, 2]
+        assert [look.line(run) for run in (first, second, third, fourth)] == [
+            "",
+            "1st in line",
+            "",
+            "2nd in line",
+        ]
         assert look.summary(fourth)["where"] == look.run_json(fourth)["where"] == "2nd in line"
 
     def test_of_a_run_that_arrived_later(self, server):
         """This look has not seen it."""
         look = server.look()
-        assert look.place(server.arrive("late")) == 0
+        assert look.line(server.arrive("late")) == ""
+
+    def test_behind_those_that_hold_the_slots(self, server):
+        """By the model names that were asked, the oldest first; one that is not named yet is none."""
+        holders = [server.arrive(name) for name in ("a", "b", "nameless")]
+        for run, folder in zip(holders, ("big", None), strict=False):
+            request = RequestContext(run.id, "mira", "ollamaapichat", workflow_folder=folder)
+            run.name(request, front="Ollama chat", stream=False, asked=b"{}")
+        for run in holders:
+            run.begin()
+        assert server.look().line(server.arrive("late")) == ""
+        waiting = server.arrive("waits")
+        assert server.look().line(waiting) == "2nd in line, behind mira:big and 1 more"
 
 
 class TestWhatStoodOut:

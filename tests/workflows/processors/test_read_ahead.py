@@ -8,6 +8,8 @@ import threading
 import pytest
 
 from Middleware.common.request_context import ClientQuestion
+from Middleware.services.readings_ahead import Reading
+from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
 from Middleware.workflows.processors import read_ahead
 from Middleware.workflows.processors.read_ahead import obstacle_to_reading
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues
@@ -242,3 +244,29 @@ def test_a_prompt_that_cannot_be_put_together_is_nobodys_trouble(house, reads, c
     all_done()
     assert reads.calls == []
     assert [r.levelno for r in caplog.records if r.name == read_ahead.__name__] == [logging.DEBUG]
+
+
+class TestCallThatWaits:
+    """The call of a node whose prompt is being read ahead (`start`) waits for the end of that; the trace says so."""
+
+    @pytest.fixture
+    def traced(self):
+        run = RunTrace("r1", "/v1/chat/completions", Observers())
+        return run.node(NodeTrace("Workflows/ana/Main.json", 2, "Standard"))
+
+    def test_as_long_as_it_lasts(self, traced):
+        reading = Reading("r1.ahead2")
+        waiting = threading.Thread(target=read_ahead._wait_for, args=(reading, traced), daemon=True)
+        waiting.start()
+        wait_until(lambda: traced.node.waits)
+        assert (traced.node.waits[0].what, traced.node.waits[0].ended) == ("its prompt to be read", 0.0)
+        reading.end()
+        waiting.join(PATIENCE_S)
+        assert traced.node.waits[0].ended
+
+    @pytest.mark.parametrize("is_observed", [True, False])
+    def test_what_has_been_read_is_not_waited_for(self, traced, is_observed):
+        reading = Reading("r1.ahead2")
+        reading.end()
+        read_ahead._wait_for(reading, traced if is_observed else None)
+        assert traced.node.waits == []

@@ -369,6 +369,14 @@ WRONG = [
 ]
 
 
+@pytest.mark.parametrize("key", ["timeout", "totalTimeout"])
+@pytest.mark.parametrize(("seconds", "good"), [(0, False), (-1, False), (0.1, True), (70, True)])
+def test_a_limit_is_more_than_no_time(bench, key, seconds, good):
+    """The check says so before a run does."""
+    wrong, _ = bench.findings("WebFetch", url="http://a.example", **{key: seconds})
+    assert wrong == ([] if good else [f"/{key}"])
+
+
 class TestFields:
     """What is wrong in the file is told whatever `onError` says."""
 
