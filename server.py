@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from Middleware.api.command_registry import Command
+    from Middleware.services.backup.tree_use import FolderUse
 
 
 CANNOT_BE_LOADED = 4
 """The exit status of a worker by which gunicorn ends; after another it starts the next worker, for ever."""
+
+_uses: list[FolderUse] = []
+"""Of applications that were handed to a server: held until the process ends."""
 
 
 @cache
@@ -43,8 +47,10 @@ def get_application(*words: str) -> Flask:
 
 
 def _application(words: Sequence[str]) -> Flask:
+    launch, use = _enter(words)
+    _uses.append(use)
     startup = importlib.import_module("Middleware.api.serving.startup")
-    server = startup.prepare(parse(words))
+    server = startup.prepare(launch)
     startup.warm_up()
     importlib.import_module("Middleware.api.serving.foreign_servers").stop_in_order(server.door)
     importlib.import_module("Middleware.api.serving.foreign_servers").refuse_in_our_form(server.door)
@@ -85,9 +91,29 @@ def _main(words: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # a pipe on Windows, or the locale C, knows few characters
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    launch, use = _enter(words)
+    try:
+        return _run(launch.command, launch) if launch.command is not None else _serve(launch)
+    finally:
+        use.give_back()
+
+
+def _enter(words: Sequence[str]) -> tuple[Launch, FolderUse]:
+    """What the command line says, and the folders that it names, held with others; a restore that was killed
+    is undone. Raises SystemExit.
+    """
+    tree_use = importlib.import_module("Middleware.services.backup.tree_use")
     launch = parse(words)
-    if launch.command is not None:
-        return _run(launch.command, launch)
+    if launch.command is not None and not launch.command.USES_FOLDERS:
+        return launch, tree_use.FolderUse((), False)
+    try:
+        use = tree_use.use_together(launch.facts.data_root, tree_use.folders_of(launch.facts))
+    except tree_use.TreeBusy as error:
+        raise SystemExit(str(error)) from error
+    return (parse(words) if use.undone else launch), use
+
+
+def _serve(launch: Launch) -> int:
     startup = importlib.import_module("Middleware.api.serving.startup")
     serving = importlib.import_module("Middleware.api.serving.waitress_server")
     status: int = serving.serve(launch, startup.prepare(launch))

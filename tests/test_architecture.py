@@ -57,6 +57,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "wsgi",
         "requests",
         "command_registry",
+        "backup_roots",
         "commands",
         "launch_arguments",
         "api_helpers",

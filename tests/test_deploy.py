@@ -99,3 +99,21 @@ def test_the_service_is_told_where_the_data_lies() -> None:
         "/home/ana/headrace-data/Public"
     )
     assert int(re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.M)[0]) > 35
+
+
+class TestBackupTimer:
+    """The timer beside the service writes backups of what the service works with."""
+
+    BACKUP = (HOUSE / "deploy" / "headrace-backup.service").read_text("utf-8")
+    TIMER = (HOUSE / "deploy" / "headrace-backup.timer").read_text("utf-8")
+
+    def test_it_is_of_the_same_folder(self) -> None:
+        """And its words are understood."""
+        line = re.findall(r"^ExecStart=%h/headrace/run (.*)$", self.BACKUP, re.M)[0]
+        launch = parse(line.replace("%h", "/home/ana").split())
+        assert launch.facts.public_directory == Path("/home/ana/headrace-data/Public")
+        assert (launch.arguments.backup_dir, launch.arguments.keep) == ("/home/ana/headrace-backups", 14)
+
+    def test_a_night_that_was_missed_is_made_up_for(self) -> None:
+        assert re.findall(r"^OnCalendar=.+$", self.TIMER, re.M)
+        assert "Persistent=true" in self.TIMER

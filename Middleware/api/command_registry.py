@@ -48,9 +48,13 @@ class OwnArguments:
 
 
 class Command(ABC):
-    """One thing to do instead of serving. `SHARED_FLAGS`: arguments of other commands that it takes, too."""
+    """One thing to do instead of serving. `SHARED_FLAGS`: arguments of other commands that it takes, too.
+
+    `USES_FOLDERS`: it works with the folders of the installation, which no restore may exchange meanwhile.
+    """
 
     SHARED_FLAGS: ClassVar[tuple[str, ...]] = ()
+    USES_FOLDERS: ClassVar[bool] = True
 
     @abstractmethod
     def add_arguments(self, parser: OwnArguments) -> None:
@@ -94,6 +98,13 @@ def nonempty_text(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty")
     return text
+
+
+def positive_number(text: str) -> int:
+    """A `type` for whole numbers from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError("must be a number from 1 on")
+    return int(text)
 
 
 class CommandArguments:

@@ -199,6 +199,14 @@ def has_url_password(text: str) -> bool:
     )
 
 
+_MASKED_PART = re.compile(r"://[^\s/@'\"]*\*\*\*@|[?&][^\s=&#]{1,60}=\*\*\*")
+
+
+def has_masked_part(text: str) -> bool:
+    """Whether an address in the text has a mask where a password, or a key of its query, was."""
+    return _MASKED_PART.search(text) is not None
+
+
 def mask_keys(text: str, *, same_length: bool = False) -> str:
     """`text` without what looks like a key; how it begins stays, so that people see which one it is. A word
     without a digit is none. `same_length`: a star for each character, where columns count.

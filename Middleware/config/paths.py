@@ -45,7 +45,7 @@ class UserFolders(Protocol):
 _FORBIDDEN = re.compile(r"[\\:\x00]")
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _OF_THE_HOUSE = re.compile(
-    r"\.(lock|rekey_journal\.json|(making|importing)-.*|.*\.(lease|tmp|partial))", re.I | re.S
+    r"\.(lock|rekey_journal\.json|(making|importing|restoring)-.*|.*\.(lease|tmp|partial))", re.I | re.S
 )
 """Names that files and folders between discussions have: a discussion of that name would be taken for one."""
 _LONGEST_NAME = 255

@@ -18,7 +18,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,18 @@ LISTS = (
 OBJECTS = ("condensation_tracker.json", "timestamps.json", "vision_responses.json")
 NAMES = (*LISTS, MEMORY_ENDS, MEMORY_PINS, *OBJECTS, *TEXT_FILES, VECTOR_DATABASE)
 """The files of a discussion, backups apart."""
-CORRECTED = (*NAMES, *(f"{name}.bak" for name in BACKED_UP))
+NOT_CORRECTED = (
+    "timestamps.json",
+    "vision_responses.json",
+    "context_compactor_old.json",
+    "context_compactor_oldest.json",
+    "context_compactor_reach.json",
+)
+"""What no correction changes, so that an undo leaves it as it is."""
+CORRECTED = (
+    *(name for name in NAMES if name not in NOT_CORRECTED),
+    *(f"{name}.bak" for name in BACKED_UP),
+)
 """What a correction may change, backups among it."""
 
 MAKING, IMPORTING = ".making-", ".importing-"
@@ -144,7 +155,7 @@ class DiscussionFolders:
                 if self.key_hash or not _KEY_FOLDER.fullmatch(entry.name) or _holds_files(entry):
                     yield entry.name
             elif not self.key_hash:
-                yield from filter(is_discussion_id, _flat_ids(entry.name))
+                yield from filter(is_discussion_id, flat_ids(entry.name))
 
     def files(self, discussion_id: str) -> dict[str, Path]:
         """The files of a discussion that exist, by name."""
@@ -271,6 +282,11 @@ class DiscussionFolders:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def correct(store: DiscussionStore) -> AbstractContextManager[None]:
+    """Hold the discussion's lock for a correction, which is whole or not done, and can be undone."""
+    return store.correct(CORRECTED, NOT_CORRECTED)
+
+
 def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
     """Whole or not at all, for the owner only."""
     handle, name = tempfile.mkstemp(".partial", f".{target.name[:100]}.", target.parent)
@@ -286,7 +302,7 @@ def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _flat_ids(name: str) -> Iterator[str]:
+def flat_ids(name: str) -> Iterator[str]:
     """Whose flat file of an old install this is."""
     return (name.removesuffix(f"_{each}") for each in NAMES if name.endswith(f"_{each}"))
 

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from Middleware.common.errors import Forbidden
 from Middleware.config.paths import is_discussion_id
-from Middleware.services.kept_states import KeptStates
+from Middleware.services.kept_states import Correctable
 from Middleware.utilities import encryption_utils
 from Middleware.utilities.file_locks import hold_lock, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
@@ -65,7 +65,7 @@ class FolderUnusable(OSError):
     """The folder of a discussion cannot be made or written to. The log has a line about it already."""
 
 
-class DiscussionStore:
+class DiscussionStore(Correctable):
     """Files of the discussion `discussion_id` below the discussions root.
 
     `key_hash`: `api_key_hash` of the request's key, None without one. `encryption_key`: Fernet key, None =
@@ -86,6 +86,7 @@ class DiscussionStore:
         install: Path | None = None,
         folder_name: str | None = None,
     ) -> None:
+        super().__init__()
         if not is_discussion_id(discussion_id):
             raise ValueError(f"{discussion_id!r} is not a valid discussion id")
         self.discussion_id, self.key_hash = discussion_id, key_hash
@@ -96,7 +97,7 @@ class DiscussionStore:
         relative = Path(key_hash, name) if key_hash else Path(name)
         self._target = root / relative
         self._legacy = self._install / "Public" / "DiscussionIds" / relative if self._install else None
-        self._reported = self._correcting = False
+        self._reported = False
 
     def __repr__(self) -> str:
         return f"DiscussionStore({str(self._target)!r}, encrypted={self._key is not None})"
@@ -152,43 +153,8 @@ class DiscussionStore:
         A correction that was killed halfway is undone first.
         """
         with hold_lock(self.make_folder() / ".lock"):
-            self._undo_unfinished()
+            self.undo_unfinished()
             yield
-
-    def settle(self) -> None:
-        """Wait for a correction that is at work; one that was killed is undone."""
-        if not self._correcting and self.kept_states.has_unfinished:
-            with self.lock():
-                pass
-
-    def _undo_unfinished(self) -> None:
-        if not self._correcting and self.kept_states.undo_unfinished():
-            logger.warning("a correction of the discussion was broken off, so it is undone")
-
-    @property
-    def kept_states(self) -> KeptStates:
-        """What the files were before they were corrected."""
-        return KeptStates(self.folder, self.path)
-
-    @contextmanager
-    def correct(self, names: Sequence[str]) -> Iterator[None]:
-        """Hold the lock for a change of several files, all or nothing: what the files with these `names` are
-        is kept first, and put back when the block raises or the process is killed.
-        """
-        with self.lock():
-            states = self.kept_states
-            state = states.keep(names)
-            states.begin(state)
-            self._correcting = True
-            try:
-                yield
-            except BaseException:
-                states.put_back(state)
-                states.drop(state)
-                raise
-            finally:
-                self._correcting = False
-            states.end()
 
     @contextmanager
     def lease(

@@ -9,15 +9,20 @@ discussion's lock. Source: spec operate.md 6.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from Middleware.utilities.file_utils import atomic_write, sync_folder
 from Middleware.utilities.sqlite_files import copy_database, restore_database
+
+logger = logging.getLogger(__name__)
 
 UNDO = ".undo"
 MOST_STATES = 5
@@ -46,14 +51,17 @@ class KeptStates:
             return []
         return sorted(name for name in names if _STATE.fullmatch(name))
 
-    def keep(self, names: Iterable[str]) -> str:
-        """Keep the files with these names as they are; one that is missing is kept as missing. The state."""
+    def keep(self, names: Iterable[str], others: Iterable[str] = ()) -> str:
+        """Keep the files with these names as they are; one that is missing is kept as missing. The state.
+
+        `others`: files that no correction changes; they are kept, too, but never put back.
+        """
         made = self._folder / _MAKING
         shutil.rmtree(made, ignore_errors=True)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         made.mkdir(mode=0o700)
         wanted = list(names)
-        for name in wanted:
+        for name in (*wanted, *others):
             self._keep_file(self._place(name), made / name)
         atomic_write(made / _NAMES, json.dumps(wanted).encode(), new_mode=0o600)
         state = self._next_name()
@@ -128,8 +136,67 @@ class KeptStates:
         (self._folder / _UNFINISHED).unlink(missing_ok=True)
         if _STATE.fullmatch(state):
             shutil.rmtree(self._folder / state, ignore_errors=True)
+        with suppress(OSError):  # other states are in it
+            self._folder.rmdir()
 
     def remove(self) -> None:
         """Remove all states."""
         if self._folder.exists():
             shutil.rmtree(self._folder)
+
+
+class Correctable(ABC):
+    """Files that are corrected together, whole or not at all."""
+
+    def __init__(self) -> None:
+        self._correcting = False
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """Where the states are kept."""
+
+    @abstractmethod
+    def path(self, name: str) -> Path:
+        """Where the file `name` is or would be."""
+
+    @abstractmethod
+    def lock(self) -> AbstractContextManager[None]:
+        """The lock of all changes; who takes it calls `undo_unfinished`."""
+
+    @property
+    def kept_states(self) -> KeptStates:
+        """What the files were before they were corrected."""
+        return KeptStates(self.folder, self.path)
+
+    def settle(self) -> None:
+        """Wait for a correction that is at work; one that was killed is undone."""
+        if not self._correcting and self.kept_states.has_unfinished:
+            with self.lock():
+                pass
+
+    def undo_unfinished(self) -> None:
+        """Undo a correction that was killed. For who holds the lock."""
+        if not self._correcting and self.kept_states.undo_unfinished():
+            logger.warning("a correction of the discussion was broken off, so it is undone")
+
+    @contextmanager
+    def correct(self, names: Sequence[str], others: Sequence[str] = ()) -> Iterator[None]:
+        """Hold the lock for a change of several files, all or nothing: what the files with these `names` are
+        is kept first, and put back when the block raises or the process is killed. `others`: as in
+        KeptStates.
+        """
+        with self.lock():
+            states = self.kept_states
+            state = states.keep(names, others)
+            states.begin(state)
+            self._correcting = True
+            try:
+                yield
+            except BaseException:
+                states.put_back(state)
+                states.drop(state)
+                raise
+            finally:
+                self._correcting = False
+            states.end()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import secrets
 import sqlite3
 import stat
 import sys
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 if sys.platform == "win32":  # pragma: no cover (the other half is tested where tests run)
     import msvcrt
@@ -206,6 +207,56 @@ def _is_private(folder: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+# --------------------------------------------------------------------------
+# A whole folder, held by many who use it or by one alone. The folder itself is what is locked, so that one
+# that is only for reading can be held as well.
+
+
+class FolderHold:
+    """A folder that is held until `give_back`, or until this value or the process is gone."""
+
+    def __init__(self, handle: int) -> None:
+        self._end = finalize(self, os.close, handle)
+
+    def give_back(self) -> None:
+        """May be called twice."""
+        self._end()
+
+
+if sys.platform == "win32":  # pragma: no cover
+    _IN_USE = ".in-use"
+    _RANGE = 2**30
+
+    def hold_folder(folder: Path, *, alone: bool = False) -> FolderHold | None:
+        """As below. Each user of the folder locks one byte of a file in it, who is alone locks them all."""
+        handle = os.open(folder / _IN_USE, os.O_RDWR | os.O_CREAT)
+        try:
+            os.lseek(handle, 0 if alone else secrets.randbelow(_RANGE), os.SEEK_SET)
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, _RANGE if alone else 1)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in _CONTENTION:
+                return None
+            raise
+        return FolderHold(handle)
+
+else:
+
+    def hold_folder(folder: Path, *, alone: bool = False) -> FolderHold | None:
+        """Hold a folder, together with others or `alone`, over all processes. None: somebody else's hold
+        does not allow it. Does not wait. Raises OSError, also where a file system knows no locks.
+        """
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if error.errno in _CONTENTION:
+                return None
+            raise
+        return FolderHold(handle)
 
 
 # --------------------------------------------------------------------------

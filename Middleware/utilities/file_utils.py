@@ -68,7 +68,7 @@ def _replace(target: Path, data: bytes, new_mode: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Make renames in a folder last, also over a loss of power. Raises OSError."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -187,9 +187,14 @@ def confined_path(text: str, base: str | None) -> Path:
             raise PathLeaves(base)
         refused = Path(os.path.relpath(real, folder)).parts
     for part in refused:
-        if part.split(".")[0].strip().casefold() in _RESERVED:
+        if is_device_name(part):
             raise PathRefused(f"'{part}' is the name of a device")
     return path
+
+
+def is_device_name(part: str) -> bool:
+    """Whether Windows takes the name of a file, whatever its ending, for a device."""
+    return part.split(".")[0].strip().casefold() in _RESERVED
 
 
 # --------------------------------------------------------------------------

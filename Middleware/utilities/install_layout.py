@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 from Middleware.common.errors import ConfigError
@@ -29,6 +31,11 @@ def program() -> str:
     if is_installed():
         return NAME
     return "run.bat" if os.name == "nt" else "./run"
+
+
+def quote_words(*words: str) -> str:
+    """Words of a command line as the user's shell reads them."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def default_public(config: Path | None) -> Path:

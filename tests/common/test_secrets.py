@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.console.config_masks import mask_of, shown_text, shown_value
 from Middleware.common import secrets
 from Middleware.common.errors import ConfigError
 from Middleware.config.json_positions import parse
 from Middleware.config.validation import describe_value
 from Middleware.llmapis.backend_errors import BackendRefusal, status_error
+from Middleware.utilities.config_masks import mask_of, shown_text, shown_value
 from Middleware.utilities.sensitive_logging_utils import SensitiveFilter
 from Middleware.workflows.checks.dry_run import DryNode, Sent
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,11 +12,14 @@ from Middleware.services.discussion_store import ChunkList, DiscussionStore, Ent
 from Middleware.services.file_memories import (
     End,
     FileMemories,
+    Pin,
     align_entries,
     before_of,
     end_at,
     ends_of,
     join_ends,
+    pinned_places,
+    pins_of,
 )
 from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key
 from Middleware.utilities.hashing_utils import sha256_hex
@@ -174,6 +178,84 @@ class TestChanges:
         other = FileMemories(DiscussionStore(tmp_path / "other", "d", install=tmp_path / "install"))
         other.take_over(memories)
         assert (other.load(), other.ends(other.load())) == (memories.load(), (A, B, C))
+
+
+class TestCorrecting:
+    """An entry is edited, forgotten, pinned. Source: spec operate.md 6."""
+
+    def test_what_is_forgotten_stands_for_its_messages(self, store, memories):
+        memories.forget([1])
+        assert memories.load()[1] == Entry("", "b")
+        assert memories.load()[1].is_forgotten
+        assert lines(store)[1]["forgotten"] == [[0, 2]]
+        assert memories.ends(memories.load())[1] == replace(B, forgotten=((0, 2),))
+
+    def test_the_next_memory_goes_behind_it(self, memories):
+        """Also one that a model was asked for before."""
+        before = memories.load()
+        memories.forget([2])
+        assert memories.append("m3", End("d", "", ("d",)), after=before)
+
+    def test_joined_places_are_those_of_the_whole(self):
+        """Copies cover nothing, so they take no place."""
+        ends = [End("x", copied=True), A, replace(B, forgotten=((0, 2),)), replace(C, forgotten=((1, 2),))]
+        joined = join_ends(ends)
+        assert (joined.messages, joined.forgotten) == (("a1", "a", "b1", "b", "c1", "c"), ((2, 4), (5, 6)))
+        assert not joined.copied
+
+    def test_copies_that_are_joined_are_one(self):
+        joined = join_ends([End("x", copied=True), End("y", copied=True)])
+        assert (joined.hash, joined.copied, joined.covered_hashes) == ("y", True, ())
+
+    @pytest.mark.parametrize("ranges", ["0", {}, [0], [[0]], [["a", "b"]], [[True, 1]]], ids=str)
+    def test_ranges_of_another_form_are_damage(self, ranges):
+        with pytest.raises(ValueError, match="line 1: `forgotten` is a list of pairs of places"):
+            ends_of([{"hash": "a", "before": "", "forgotten": ranges}])
+
+    def test_pins_are_a_file_of_hashes(self, store, memories):
+        """Newest last."""
+        memories.set_pins([2])
+        memories.set_pins([0, 2])
+        assert json.loads(store.path("memory_pins.json").read_text()) == [
+            {"hash": "c", "before": "before c"},
+            {"hash": "a", "before": "before a"},
+        ]
+        assert memories.pinned() == [0, 2]
+
+    def test_no_pin_makes_no_file(self, store, memories):
+        memories.set_pins([])
+        assert not store.path("memory_pins.json").exists()
+
+    def test_pins_of_entries_that_end_alike_are_told_apart(self):
+        """By the messages before; else in order."""
+        ends = [End("go", "1"), End("go", "2"), End("go", "2")]
+        assert pinned_places([Pin("go", "2")], ends) == [1]
+        assert pinned_places([Pin("go", "2"), Pin("go", "2")], ends) == [1, 2]
+        assert pinned_places([Pin("gone", "2")], ends) == []
+
+    @pytest.mark.parametrize("value", [{}, [1], [{"hash": 1, "before": ""}], [{"hash": "a"}]], ids=str)
+    def test_pins_of_another_form_are_damage(self, value):
+        with pytest.raises((TypeError, ValueError), match=r"allowed|expected"):
+            pins_of(value)
+
+    def test_damaged_pins_pin_nothing(self, store, memories):
+        store.path("memory_pins.json").write_text("[1]")
+        assert memories.pinned() == []
+
+    @pytest.mark.parametrize(
+        ("change", "changed"),
+        [
+            (lambda memories: memories.forget([1]), True),
+            (lambda memories: memories.edit(1, "other"), True),
+            (lambda memories: memories.edit(0, "other"), False),
+            (lambda memories: memories.condense(1, memories.load()[1:], "both"), False),
+        ],
+        ids=["forgotten", "edited", "another one", "condensed"],
+    )
+    def test_what_was_changed_meanwhile_is_known(self, memories, change, changed):
+        batch = memories.load()[1:]
+        change(memories)
+        assert memories.has_changed(batch) is changed
 
 
 def test_a_hash_that_stands_once_needs_no_second_file(memories, monkeypatch):

@@ -65,10 +65,25 @@ class TestKeeping:
         with closing(sqlite3.connect(tmp_path / "facts.db")) as connection:
             assert connection.execute("SELECT * FROM sqlite_master").fetchall() == []
 
+    def test_what_no_correction_changes_is_kept_and_not_put_back(self, states, tmp_path):
+        """The chat went on: when its messages were sent is known nowhere else."""
+        state = states.keep(("b.json",), ("a.json",))
+        (tmp_path / "a.json").write_text("later")
+        states.put_back(state)
+        assert (tmp_path / "a.json").read_text() == "later"
+        assert (tmp_path / ".undo" / state / "a.json").read_text() == "old"
+
     def test_only_the_owner_may_look(self, states, tmp_path):
         kept = tmp_path / ".undo" / states.keep(NAMES)
         modes = [stat.S_IMODE(path.stat().st_mode) for path in (kept, kept / "a.json")]
         assert modes == [0o700, 0o600]
+
+    def test_the_last_one_that_is_put_back_leaves_no_folder(self, states, tmp_path):
+        first, second = states.keep(NAMES), states.keep(NAMES)
+        states.drop(second)
+        assert states.states == [first]
+        states.drop(first)
+        assert not (tmp_path / ".undo").exists()
 
     def test_five_stay(self, states):
         kept = [states.keep(NAMES) for _ in range(7)]

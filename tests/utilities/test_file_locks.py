@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from Middleware.utilities import file_locks
-from Middleware.utilities.file_locks import hold_lock, lock_file_for, locked_in_time
+from Middleware.utilities.file_locks import hold_folder, hold_lock, lock_file_for, locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 from tests.patience import PATIENCE_S
 
@@ -278,3 +278,33 @@ class TestLockedInTime:
         (tmp_path / "l").rmdir()
         with locked_in_time(tmp_path / "l", 0) as held:
             assert held
+
+
+class TestFolders:
+    """A whole folder, held by many or by one alone."""
+
+    def test_alone_or_together(self, tmp_path):
+        first, second = hold_folder(tmp_path), hold_folder(tmp_path)
+        assert first is not None
+        assert second is not None
+        first.give_back()
+        first.give_back()
+        assert hold_folder(tmp_path, alone=True) is None
+        second.give_back()
+        alone = hold_folder(tmp_path, alone=True)
+        assert alone is not None
+        assert hold_folder(tmp_path) is None
+
+    def test_a_value_that_is_gone_holds_nothing(self, tmp_path):
+        hold_folder(tmp_path)
+        assert hold_folder(tmp_path, alone=True) is not None
+
+    @pytest.mark.skipif(os.name == "nt", reason="a file is in use there")
+    def test_nothing_appears_in_the_folder(self, tmp_path):
+        held = hold_folder(tmp_path)
+        assert held is not None
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_is_not_there(self, tmp_path):
+        with pytest.raises(OSError, match="gone"):
+            hold_folder(tmp_path / "gone")

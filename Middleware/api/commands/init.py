@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import subprocess
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from pathlib import Path
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.common.instance_global_variables import shipped_public
-from Middleware.utilities.install_layout import OWN_FOLDER, make_own_endpoints, program
+from Middleware.utilities.install_layout import OWN_FOLDER, make_own_endpoints, program, quote_words
 
 PARTS = ("Configs", "workflow_python_scripts")
 """What ships. A clone's Public folder may also hold the data of the server that runs there."""
@@ -24,6 +22,8 @@ BESIDE = ".Public.making-"
 @COMMANDS.register("init")
 class Init(Command):
     """Writes the examples as files of the user's own."""
+
+    USES_FOLDERS = False
 
     def add_arguments(self, parser: OwnArguments) -> None:
         parser.add_argument(
@@ -52,7 +52,7 @@ class Init(Command):
             return 1
         print(
             f"{public}: wrote {count} files\n"
-            f"Start the server with: {program()} {_quote_words('--PublicDirectory', str(public))}"
+            f"Start the server with: {program()} {quote_words('--PublicDirectory', str(public))}"
         )
         print(
             "To use your own model server, change three fields of "
@@ -81,8 +81,3 @@ def _files(source: Path) -> Iterator[Path]:
         for file in sorted((source / part).rglob("*")):
             if file.is_file() and file.parent.name != "__pycache__":
                 yield file
-
-
-def _quote_words(*words: str) -> str:
-    """As the user's shell reads them."""
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

@@ -39,6 +39,7 @@ from Middleware.common.request_context import ClientQuestion, enter_request
 from Middleware.common.types import Messages
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.embedding_service import EmbeddingService
+from Middleware.services.backup.tree_use import TreeBusy, enter_data
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import SUMMARY, ChunkList
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
@@ -100,10 +101,12 @@ class Memory(Command):
         if len(launch_facts().users) > 1:
             return _usage("give --User once: --memory works for one user")
         try:
+            if not wishes.preview:
+                enter_data(launch_facts())
             desk = desk_of(wishes)
             with enter_request(desk.request):
                 return known.work(desk, *words)
-        except FAULTS as error:
+        except (*FAULTS, TreeBusy) as error:
             print(f"error: {sentence_of(error)}")
             return 1
 

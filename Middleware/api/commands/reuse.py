@@ -5,7 +5,6 @@ Prints, calls no model, never serves. Source: spec prompt-reuse.md 4.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from Middleware.api.command_registry import (
     OwnArguments,
     check_config_folder,
     nonempty_text,
+    positive_number,
 )
 from Middleware.api.commands.dry_run import find_workflow, read_request_body
 from Middleware.api.requests.chat_messages import internal_messages
@@ -64,14 +64,14 @@ class Reuse(Command):
         )
         parser.add_argument(
             "--turns",
-            type=_positive,
+            type=positive_number,
             default=12,
             metavar="N",
             help="Count the last N turns of the conversation in --reuse (12).",
         )
         parser.add_argument(
             "--slots",
-            type=_positive,
+            type=positive_number,
             default=1,
             metavar="N",
             help="Let each server hold N prompts in --reuse (1).",
@@ -112,12 +112,6 @@ class Reuse(Command):
         for number, (branch, advised) in enumerate(reports):
             print("\n" * bool(number) + "\n".join(report_lines(snapshot, title + branch, advised)))
         return 0
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError("must be a number from 1 on")
-    return int(text)
 
 
 def _conversation(file: str | None, user: UserSettings) -> Messages:

@@ -14,6 +14,8 @@ from Middleware.workflows.checks.editor_schemas import editor_schemas
 class Schemas(Command):
     """Writes JSON Schemas."""
 
+    USES_FOLDERS = False
+
     def add_arguments(self, parser: OwnArguments) -> None:
         parser.add_argument(
             "--schemas",

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from Middleware.api.console.config_masks import Mask, mask_of
 from Middleware.api.console.left_places import left_json, left_place
 from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
@@ -24,6 +23,7 @@ from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.utilities.config_masks import Mask, mask_of
 
 # --------------------------------------------------------------------------
 # What each cleaning rule took from an answer: the rules run again, one after the other, over the whole

@@ -5,9 +5,7 @@ What is written is atomic and under a lock over all processes. Source: spec cons
 
 from __future__ import annotations
 
-import codecs
 import hashlib
-import json
 import os
 import re
 import stat
@@ -16,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from Middleware.api.console.config_masks import shown_text
 from Middleware.api.console.view_contract import NO_FILE, ViewRefused
 from Middleware.common.instance_global_variables import SHIPPED_DIRECTORY, is_installed
 from Middleware.config.loader import ConfigTree
 from Middleware.config.paths import WORKFLOWS, is_flat_name
+from Middleware.utilities.config_masks import shown_text
+from Middleware.utilities.config_text import text_of
 from Middleware.utilities.file_utils import atomic_write
 from Middleware.workflows.checks.config_check import FOLDERS
 
@@ -88,7 +87,6 @@ def _spelled_so(root: Path, path: str) -> Path:
 BACKUPS = "ConfigBackups"
 MOST_BACKUPS = 20
 SHIPPED = "the examples that came with the program cannot be changed; create your own files with --init"
-_MARK = "\ufeff"
 
 
 class NotKept(Exception):
@@ -122,36 +120,9 @@ def version_of(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
-def text_of(raw: bytes) -> str:
-    """The text of a file's bytes, whatever they are: UTF-8, else as their first bytes say."""
-    text = raw.decode(json.detect_encoding(raw), "replace").removeprefix(_MARK)
-    return with_line_feeds(text)
-
-
-def with_line_feeds(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def read_config_text(tree: ConfigTree, place: ConfigFile) -> ConfigText:
     """Raises OSError."""
     return ConfigText(place, tree.bytes_of(place.file))
-
-
-def like_old(text: str, old: bytes) -> bytes:
-    """The bytes of a text with `\\n`: byte order mark, line ends and the end of the last line as in `old`.
-
-    A text that is the old one gives the old bytes. Raises UnicodeEncodeError for half a character.
-    """
-    if text == text_of(old):
-        return old
-    before = old.decode(json.detect_encoding(old), "replace")
-    if before:
-        text = text.rstrip("\n") if not before.endswith(("\n", "\r")) else text
-        text = f"{text}\n" if before.endswith(("\n", "\r")) and not text.endswith("\n") else text
-    if 2 * before.count("\r\n") > before.count("\n"):
-        text = text.replace("\n", "\r\n")
-    mark = codecs.BOM_UTF8 if old.startswith(codecs.BOM_UTF8) else b""
-    return mark + text.encode("utf-8")
 
 
 def came_with_the_program(real: Path) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from Middleware.api.console.config_masks import Mask, mask_of
 from Middleware.api.console.hour import Call
 from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
@@ -26,6 +25,7 @@ from Middleware.llmapis.call.call_arguments import HandlerSettings
 from Middleware.llmapis.endpoint_probe import is_well, line, probes, step_after
 from Middleware.llmapis.failover import endpoint_gate
 from Middleware.llmapis.handlers.backends import BACKENDS
+from Middleware.utilities.config_masks import Mask, mask_of
 from Middleware.workflows.checks.endpoint_check import with_backups
 from Middleware.workflows.checks.user_walk import UserWalk
 

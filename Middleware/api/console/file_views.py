@@ -23,12 +23,9 @@ from Middleware.api.console.config_files import (
     config_file,
     is_config_path,
     keep_old,
-    like_old,
     read_config_text,
     why_not_writable,
-    with_line_feeds,
 )
-from Middleware.api.console.config_masks import LOST, restore_secrets, told_of_file
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Reply, ViewRefused
 from Middleware.api.console.workflow_files import problems, workflow_file, workflow_files
 from Middleware.common.errors import ConfigError
@@ -40,6 +37,8 @@ from Middleware.config.paths import COMMON_FOLDER, WORKFLOWS, endpoint_folder, i
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR, Finding, describe_value
 from Middleware.config.workflows import list_workflow_files, shared_root
+from Middleware.utilities.config_masks import LOST, restore_secrets, told_of_file
+from Middleware.utilities.config_text import like_old, with_line_feeds
 from Middleware.utilities.file_locks import hold_lock, lock_file_for
 from Middleware.utilities.file_utils import atomic_write
 from Middleware.workflows.checks.config_check import file_findings, finding_of, named_settings

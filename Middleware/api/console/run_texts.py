@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from Middleware.api.console.config_masks import mask_of, shown_value
 from Middleware.api.console.recorder import Cut, cut_middle
 from Middleware.common.costs import Cost, add_costs
 from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
+from Middleware.utilities.config_masks import mask_of, shown_value
 from Middleware.utilities.model_json import is_json
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.processors.run import title_of

@@ -27,7 +27,6 @@ from Middleware.api.console import (
 )
 from Middleware.api.console.call_views import NO_RUN, run_of
 from Middleware.api.console.config_files import config_file
-from Middleware.api.console.config_masks import shown_value, told_of_file
 from Middleware.api.console.file_views import checked_bytes, read_held
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_texts import (
@@ -57,6 +56,7 @@ from Middleware.config.validation import describe_value
 from Middleware.config.workflows import folders_to_try
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import RunTrace
+from Middleware.utilities.config_masks import shown_value, told_of_file
 from Middleware.utilities.text_utils import sentence_of
 from Middleware.workflows.checks.dry_run import DryNode, DryRun
 
@@ -270,10 +270,10 @@ def cancel(ask: Ask, run_id: str) -> JsonObject:
 
 
 def numbers(ask: Ask) -> JsonObject:
-    """GET `numbers`."""
+    """GET `numbers`; `history`: whether there is one of more than an hour."""
     ask.words()
     series: JsonObject = ask.hub.hour.series()
-    return series
+    return {**series, "history": ask.hub.history is not None}
 
 
 def _states(wish: str) -> set[str]:

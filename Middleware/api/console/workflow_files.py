@@ -21,9 +21,7 @@ from Middleware.api.console.config_files import (
     config_file,
     read_config_text,
     why_not_writable,
-    with_line_feeds,
 )
-from Middleware.api.console.config_masks import secrets_in, shown_text, shown_value
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, ViewRefused
 from Middleware.common.errors import ConfigError, node_index
 from Middleware.common.secrets import MASK, MIN_SECRET, mask_secrets
@@ -38,6 +36,8 @@ from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, describe_value
 from Middleware.config.workflows import child_file, is_workflow, shared_names, shared_root
 from Middleware.services.run_trace import RunTrace
+from Middleware.utilities.config_masks import secrets_in, shown_text, shown_value
+from Middleware.utilities.config_text import with_line_feeds
 from Middleware.utilities.file_utils import beside_the_loop
 from Middleware.workflows.checks import workflow_check
 from Middleware.workflows.checks.config_check import UNNAMED, all_files, check_tree, check_workflow_file

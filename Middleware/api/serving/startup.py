@@ -23,6 +23,7 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
+from Middleware.services.backup.tree_use import TreeBusy, enter_data
 from Middleware.services.locking_service import LockingService
 from Middleware.utilities.file_utils import LogFile, network_file_system, remove_stale_temporaries
 from Middleware.utilities.install_layout import is_shipped, make_own_endpoints
@@ -168,6 +169,7 @@ def prepare(launch: Launch) -> ApiServer:
     if not _users_are_fit(default_snapshot(), _users_to_serve(launch), launch.strict):
         raise SystemExit(1)
     configure_logging(launch.log_level, launch.log_folder, launch.facts.users)
+    _enter_data(launch.facts)
     _make_own_endpoints(launch.facts)
     for warning in launch.warnings:
         logger.warning("%s", warning)
@@ -181,6 +183,14 @@ def prepare(launch: Launch) -> ApiServer:
     except RuntimeError as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from error
+
+
+def _enter_data(facts: LaunchFacts) -> None:
+    """Raises SystemExit, one sentence, for data of a version that this one cannot read."""
+    try:
+        enter_data(facts)
+    except TreeBusy as error:
+        raise SystemExit(str(error)) from error
 
 
 def _make_own_endpoints(facts: LaunchFacts) -> None:

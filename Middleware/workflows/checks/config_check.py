@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.secrets import MASK, has_masked_part, is_secret_value, secrets_of_words
 from Middleware.config import validation
 from Middleware.config.endpoints import ENV_REFERENCE, address_fault, load_endpoint, load_samplers
 from Middleware.config.json_positions import place_findings, repeated_keys
@@ -58,6 +59,46 @@ def environment_findings(snapshot: ConfigSnapshot, files: Iterable[str], level: 
         for pointer, name in _names(document):
             if name not in os.environ:
                 yield Finding(file, pointer, level, f"environment variable {name!r} is not set")
+
+
+MASKED = (
+    f"found {MASK}, which a backup without secrets has in the place of a key; allowed: the key itself, or "
+    "nothing where none is needed"
+)
+
+
+def masked_findings(snapshot: ConfigSnapshot, files: Iterable[str]) -> Iterator[Finding]:
+    """An error for each key, header, variable and address that still has its mask. Source: operate.md 3."""
+    for file in files:
+        try:
+            document, _ = snapshot.inspect(file)
+        except ConfigMissing:
+            continue
+        for path in _masked_places(document, (), ""):
+            yield Finding(file, json_pointer(path), ERROR, MASKED)
+
+
+def _masked_places(
+    value: Any, path: tuple[str | int, ...], key: str, holder: str = ""
+) -> Iterator[tuple[str | int, ...]]:
+    """`key`: by which the object `holder` has the value."""
+    if isinstance(value, str):
+        if MASK in value and (has_masked_part(value) or _is_masked_key(value, key, holder)):
+            yield path
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _masked_places(item, (*path, str(name)), str(name), key)
+    elif isinstance(value, list):
+        words = set(secrets_of_words([item if isinstance(item, str) else "" for item in value]))
+        for index, item in enumerate(value):
+            if isinstance(item, str) and MASK in words and MASK in item:
+                yield (*path, index)
+            else:
+                yield from _masked_places(item, (*path, index), "", key)
+
+
+def _is_masked_key(value: str, key: str, holder: str) -> bool:
+    return value == MASK and is_secret_value(key, holder, value)
 
 
 def _names(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -105,6 +146,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
     findings += environment_findings(snapshot, all_files(snapshot), NOTE)
+    findings += masked_findings(snapshot, all_files(snapshot))
     findings += _pointer_findings(snapshot)
     findings += alias_findings(snapshot)
     findings += snapshot.spelling.notes
@@ -152,6 +194,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
         dict.fromkeys(file for file in snapshot.looked_at() if file.startswith(_NAMED_ON_THE_WAY)) | reached
     )
     findings += environment_findings(snapshot, reached, WARNING)
+    findings += masked_findings(snapshot, reached)
     for file, settings_kind in reached.items():
         findings += file_findings(snapshot, file, settings_kind)
     return _sort_findings(snapshot, [*findings, *(snapshot.spelling.notes or ())])

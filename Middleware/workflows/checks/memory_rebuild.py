@@ -14,7 +14,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +21,20 @@ from Middleware.common.errors import Forbidden
 from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import Messages
 from Middleware.config.workflows import WorkflowFile
-from Middleware.services.discussion_folders import CORRECTED, ArchiveRefused, DiscussionFolders
+from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders, correct
 from Middleware.services.discussion_store import DiscussionStore, an_object, newest_hash
-from Middleware.services.file_memories import End, FileMemories, end_at
+from Middleware.services.file_memories import End, FileMemories
 from Middleware.utilities.hashing_utils import message_hash, sha256_hex
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.memory import file_writer, reader, writer
-from Middleware.workflows.memory.chunking import (
-    chunk_messages,
-    forgotten_places,
-    tokens_of,
-    without_system,
+from Middleware.workflows.memory.chunking import tokens_of, without_system
+from Middleware.workflows.memory.file_writer import (
+    TRACKER,
+    Told,
+    cut_chunks,
+    forgotten_messages,
+    read_tracker,
 )
-from Middleware.workflows.memory.file_writer import TRACKER, Told, read_tracker
 from Middleware.workflows.memory.settings import SettingsFile, memory_settings
 from Middleware.workflows.memory.vector_store import (
     VectorDatabase,
@@ -123,7 +123,7 @@ class Rebuild:
             shutil.rmtree(beside.folder)
         if not left:
             kind.clear(store)
-            with store.correct(CORRECTED):
+            with correct(store):
                 kind.put_in_place(beside, store, settings)
             shutil.rmtree(beside.folder)
         return left
@@ -232,22 +232,14 @@ class Kind:
 def _plan_files(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> Items:
     messages = without_system(context.messages)
     end = max(0, len(messages) - settings.whole_number("lookbackStartTurn"))
-    hashes = list(map(message_hash, messages))
     files = FileMemories(store)
-    forgotten = forgotten_places(hashes[:end], files.ends(files.load()))
+    entries = files.load()
+    forgotten = forgotten_messages(messages[:end], files.ends(entries) if entries else files.lines())
     size = settings.scaled_size("chunkEstimatedTokenSize")
     if tokens_of([messages[at] for at in range(end) if at not in forgotten]) < size:
         return []
-    items: list[Item] = []
-    for is_forgotten, places in groupby(range(end), forgotten.__contains__):
-        part = [messages[at] for at in places]
-        for chunk in [part] if is_forgotten else chunk_messages(part, size):
-            start = sum(len(item.messages) for item in items)
-            covered = end_at(hashes, start, start + len(chunk))
-            if is_forgotten:
-                covered = replace(covered, forgotten=((0, len(chunk)),))
-            items.append(Item(chunk, covered, is_forgotten))
-    return items
+    chunks, ends = cut_chunks(messages, range(end), forgotten, size)
+    return [Item(chunk, each, bool(each.forgotten)) for chunk, each in zip(chunks, ends, strict=True)]
 
 
 def _write_files(work: _Work, beside: DiscussionStore) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from Middleware.services.discussion_folders import CORRECTED, ArchiveRefused
+from Middleware.services.discussion_folders import ArchiveRefused, correct
 from Middleware.services.discussion_store import (
     SUMMARY,
     ChunkList,
@@ -76,7 +76,7 @@ def copy_memories(old: DiscussionStore, new: DiscussionStore, *, preview: bool =
         copying = _Copying(found, new)
         done = copying.plan(VectorCorrections(new).missing_rows(found.rows, old))
         if not preview and done != Copied(0, 0, False, False):
-            with new.correct(CORRECTED):
+            with correct(new):
                 copying.write()
     return done
 
@@ -142,8 +142,7 @@ class _Copying:
                 self._vectors.set_reach(sum(row.id <= old.reach for row in self._rows))
 
     def _write_files(self) -> None:
-        old, count = self._old, len(self._places)
-        own_pins = [place + count for place in self._files.pinned()]
+        old = self._old
         hashes = [copied_hash(old.discussion_id, old.entries[place].hash) for place in self._places]
         entries = [
             Entry(old.entries[place].text, each) for place, each in zip(self._places, hashes, strict=True)
@@ -152,9 +151,8 @@ class _Copying:
             End(each, condensed=old.ends[place].condensed, summary=old.ends[place].summary, copied=True)
             for place, each in zip(self._places, hashes, strict=True)
         ]
-        self._files.put_first(entries, ends)
-        copied_pins = [self._places.index(place) for place in old.pinned if place in self._places]
-        self._files.set_pins([*own_pins, *copied_pins])
+        pinned = [self._places.index(place) for place in old.pinned if place in self._places]
+        self._files.put_first(entries, ends, pinned)
         if old.tracker and not self._new.read_json(TRACKER, {}, an_object):
             places = [place for place, entry in enumerate(old.entries) if entry.hash == old.tracker]
             if places:

@@ -16,18 +16,19 @@ from glob import escape
 from pathlib import Path
 
 from Middleware.common.errors import MiddlewareError
-from Middleware.services.discussion_folders import CORRECTED, NAMES, ArchiveRefused
+from Middleware.services.discussion_folders import NAMES, ArchiveRefused, correct
 from Middleware.services.discussion_store import SUMMARY, ChunkList, DiscussionStore, Entry
 from Middleware.services.file_memories import FileMemories
+from Middleware.utilities.text_utils import is_unspaced
 from Middleware.workflows.memory.reader import STATE_DOCUMENT, MemoryReader, settle_document, texts_of
 from Middleware.workflows.memory.vector_corrections import VectorCorrections
 from Middleware.workflows.memory.vector_store import VectorDatabase
 
 SUMMARY_NUMBER, STATE_NUMBER = "summary", "state"
 _NUMBER = re.compile(r"(?P<kind>[fv])(?P<number>[1-9]\d{0,15})|summary|state")
-_SENTENCE = re.compile(r"[.!?;。！？；\n]+")
-_TELLING = 12
-"""So many characters of a sentence must be found elsewhere to say that it is the same."""
+_WORD = re.compile(r"\w+")
+_WORDS_IN_A_ROW, _CHARACTERS_IN_A_ROW = 5, 12
+"""So many must be the same elsewhere to say that a text is still there; characters where no blanks are."""
 
 EmbedText = Callable[[str], Mapping[str, Sequence[float]]]
 """A text to its vectors, by model. Raises MiddlewareError, ValueError."""
@@ -146,9 +147,9 @@ class Corrections:
         vectors, no_vector = self._embedded(text) if kind == "v" and not preview else ({}, "")
         with self._turn(preview):
             old = self._known(number, may_be_missing=kind == STATE_NUMBER)
-            elsewhere = self._holding(_pieces(old.text), [number])
+            elsewhere = self._holding([old.text], [number])
             if not preview:
-                with self._store.correct(CORRECTED):
+                with correct(self._store):
                     self._put_text(kind, place, text, vectors)
         return Edited(old, text, elsewhere, no_vector)
 
@@ -196,14 +197,12 @@ class Corrections:
         """
         with self._turn(preview):
             gone, already = self._chosen(numbers, matching)
-            pieces = (
-                [fold(matching)] if matching else [piece for each in gone for piece in _pieces(each.text)]
-            )
-            elsewhere = self._holding(pieces, [each.number for each in gone])
+            texts = [matching] if matching else [each.text for each in gone]
+            elsewhere = self._holding(texts, [each.number for each in gone])
             chosen = [_parse_number(each.number) for each in gone]
             unsure = self._vectors.without_source([place for kind, place in chosen if kind == "v"])
             if not preview and gone:
-                with self._store.correct(CORRECTED):
+                with correct(self._store):
                     self._remove(chosen)
             damaged = self._remove_copies() if for_good and not preview else ()
         names = tuple(f"v{each}" for each in sorted(unsure))
@@ -258,7 +257,7 @@ class Corrections:
                 raise ArchiveRefused(f"{number}: only memories can be pinned")
             old = self._known(number)
             if not preview and (pinned or old.is_pinned):
-                with self._store.correct(CORRECTED):
+                with correct(self._store):
                     if kind == "v":
                         self._vectors.set_pin(place, pinned=pinned)
                     else:
@@ -298,12 +297,17 @@ class Corrections:
             return Remembered(number, "")
         raise ArchiveRefused(f"there is no {number} in this discussion")
 
-    def _holding(self, pieces: Sequence[str], leave_out: Sequence[str]) -> tuple[Remembered, ...]:
-        """What holds one of the folded `pieces`, but for those numbers."""
+    def _holding(self, texts: Sequence[str], leave_out: Sequence[str]) -> tuple[Remembered, ...]:
+        """What holds one of the `texts`, or several words of it in a row, but for those numbers."""
+        wanted = {piece for text in texts for piece in _pieces(text)}
+        whole = [folded for text in texts if (folded := _words(text))]
         return tuple(
             each
             for each in self.all()
-            if each.number not in leave_out and any(piece in fold(each.text) for piece in pieces)
+            if each.number not in leave_out
+            and (
+                any(text in _words(each.text) for text in whole) or not wanted.isdisjoint(_pieces(each.text))
+            )
         )
 
 
@@ -315,7 +319,16 @@ def _parse_number(number: str) -> tuple[str, int]:
     return (found["kind"], int(found["number"])) if found["kind"] else (number, 0)
 
 
-def _pieces(text: str) -> list[str]:
-    """The sentences of a text, folded, that say enough to be found elsewhere; else all of it."""
-    sentences = [folded for part in _SENTENCE.split(text) if len(folded := fold(part)) >= _TELLING]
-    return sentences or [folded for folded in [fold(text)] if folded]
+def _words(text: str) -> str:
+    """The words of a text in small letters, with single blanks between them."""
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Words of a text that stand in a row; of a text without blanks, characters."""
+    words = _words(text).split()
+    for at in range(len(words) - _WORDS_IN_A_ROW + 1):
+        yield " ".join(words[at : at + _WORDS_IN_A_ROW])
+    for run in filter(is_unspaced, words):
+        for at in range(len(run) - _CHARACTERS_IN_A_ROW + 1):
+            yield run[at : at + _CHARACTERS_IN_A_ROW]

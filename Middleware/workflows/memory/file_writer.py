@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.types import Messages
@@ -29,6 +29,7 @@ from Middleware.workflows.memory.calls import Templates, ask, run_tool
 from Middleware.workflows.memory.chunking import (
     chunk_messages,
     chunk_text,
+    forgotten_places,
     tokens_of,
     unprocessed_range,
     without_system,
@@ -226,22 +227,44 @@ def plan_chunks(
     rebuilding = rebuilding and not entries
     lookback = settings.whole_number("lookbackStartTurn")
     start, end = unprocessed_range(messages, memories.ends(entries), lookback)
-    new = messages[start:end]
+    # who deletes the file has its memories made anew, but for those that were forgotten
+    forgotten = frozenset() if entries else forgotten_messages(messages[:end], memories.lines())
+    new = [messages[at] for at in range(start, end) if at not in forgotten]
     if not new:
         return None
     size = settings.scaled_size("chunkEstimatedTokenSize")
     most = settings.whole_number("maxMessagesBetweenChunks")
     if tokens_of(new) < size and (rebuilding or len(new) < most):
         return None
-    chunks = chunk_messages(new, size)
-    return FileMemoryPlan(chunks, _ends(messages, start, chunks), entries, rebuilding)
+    chunks, ends = cut_chunks(messages, range(start, end), forgotten, size)
+    return FileMemoryPlan(chunks, ends, entries, rebuilding)
 
 
-def _ends(messages: Messages, start: int, chunks: Sequence[Messages]) -> list[End]:
-    """What each of the chunks covers, which follow each other from message `start` on."""
+def forgotten_messages(messages: Messages, done: Sequence[End]) -> frozenset[int]:
+    """Places of the messages of which nothing is to be remembered, by what is known of `done` entries."""
+    if not any(end.forgotten for end in done):
+        return frozenset()
+    return forgotten_places(list(map(message_hash, messages)), done)
+
+
+def cut_chunks(
+    messages: Messages, places: range, forgotten: Collection[int], size: int
+) -> tuple[list[Messages], list[End]]:
+    """The messages at these places as chunks, and what each covers. What is forgotten is a chunk of its own,
+    of which no memory is made.
+    """
     hashes = list(map(message_hash, messages))
-    stops = list(accumulate(map(len, chunks), initial=start))
-    return [end_at(hashes, first, stop) for first, stop in pairwise(stops)]
+    chunks: list[Messages] = []
+    ends: list[End] = []
+    start = places.start
+    for is_forgotten, group in groupby(places, lambda at: at in forgotten):
+        part = [messages[at] for at in group]
+        for chunk in [part] if is_forgotten else chunk_messages(part, size):
+            end = end_at(hashes, start, start + len(chunk))
+            chunks.append(chunk)
+            ends.append(replace(end, forgotten=((0, len(chunk)),)) if is_forgotten else end)
+            start += len(chunk)
+    return chunks, ends
 
 
 def write_plan(
@@ -256,10 +279,8 @@ def write_plan(
     for number, (chunk, end) in enumerate(zip(plan.chunks, plan.ends, strict=True), 1):
         if context.is_cancelled():
             raise RequestCancelled
-        text = memory_of(
-            context, settings, chunk_text(chunk), remembered(memories.load()), summary_text(store)
-        )
-        if not text.strip():
+        text = "" if end.forgotten else _next_memory(context, settings, chunk, store)
+        if not (text.strip() or end.forgotten):
             context.warn(
                 f"memory {number} of {len(plan.chunks)} came back empty and is requested again next time"
             )
@@ -272,6 +293,14 @@ def write_plan(
     if plan.rebuilding and settings.flag("condenseMemories") and (newest := memories.mark_condensed()):
         save_tracker(store, newest)
     return True
+
+
+def _next_memory(
+    context: ExecutionContext, settings: SettingsFile, chunk: Messages, store: DiscussionStore
+) -> str:
+    """The memory of a chunk, behind those that there are."""
+    entries = remembered(FileMemories(store).load())
+    return memory_of(context, settings, chunk_text(chunk), entries, summary_text(store))
 
 
 def memory_of(

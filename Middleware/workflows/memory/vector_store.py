@@ -13,7 +13,7 @@ import os
 import sqlite3
 import tempfile
 from array import array
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -323,7 +323,10 @@ class Log:
         """
         names = [*self.chunk_hashes()][::-1]
         stored = self._messages
-        parts = {name: _parts_of(stored.get(name, ()), name, count) for name, count in Counter(names).items()}
+        parts = {
+            name: vector_tables.parts_of(stored.get(name, ()), name, count)
+            for name, count in Counter(names).items()
+        }
         return [parts[name].popleft() for name in names]
 
     def chunks_beside(self, failures: Sequence[Failure]) -> list[tuple[str, ...]]:
@@ -368,7 +371,11 @@ class Log:
     def forgotten_chunks(self) -> list[ChunkRecord]:
         """The chunks of which a memory was forgotten, by names that no other chunk has."""
         names = self._column("memory_forgotten", "SELECT DISTINCT chunk_name FROM memory_forgotten")
-        logged = {sha256_hex("\n".join(each)): each for chunk in self.chunks() if (each := _known(chunk))}
+        logged = {
+            sha256_hex("\n".join(each)): each
+            for chunk in self.chunks()
+            if (each := vector_tables.known_messages(chunk))
+        }
         found = ((name, logged.get(name) or self.messages_of(name)) for name in names)
         return [ChunkRecord(name, messages) for name, messages in found if messages]
 
@@ -424,35 +431,6 @@ def _remember_chunk(connection: sqlite3.Connection, chunk: ChunkRecord) -> None:
         "INSERT INTO memory_chunks (chunk_hash, message_hash, ord) VALUES (?, ?, ?)",
         [(chunk.hash, each, place) for place, each in enumerate(chunk.messages, first)],
     )
-
-
-def _known(chunk: Sequence[str | None]) -> tuple[str, ...]:
-    """The messages of a chunk; none if they are not all known."""
-    known = tuple(each for each in chunk if each is not None)
-    return known if len(known) == len(chunk) else ()
-
-
-def _parts_of(messages: Sequence[str], name: str, count: int) -> deque[tuple[str | None, ...]]:
-    """The messages that `count` chunks share one hash for, cut into those of each.
-
-    They are cut behind each message that is the hash itself; too many parts make the first chunk longer.
-    """
-    parts: list[list[str]] = [[]]
-    for each in messages:
-        parts[-1].append(each)
-        if each == name:
-            parts.append([])
-    if parts[-1]:
-        parts[-1].append(name)  # older databases hold a message once, also if it ends a second chunk
-    else:
-        parts.pop()
-    extra = max(0, len(parts) - count)
-    whole: list[tuple[str | None, ...]] = [tuple(each for part in parts[: extra + 1] for each in part)]
-    whole += map(tuple, parts[extra + 1 :])
-    if not parts:
-        whole = []
-    unknown: list[tuple[str | None, ...]] = [(None, name)] * (count - len(whole))
-    return deque([*whole, *unknown])
 
 
 def tables_of(connection: sqlite3.Connection) -> set[str]:

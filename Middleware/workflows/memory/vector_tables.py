@@ -6,6 +6,8 @@ Source: spec memory.md 8.1, 18.2 (9, 10, 21, 23), operate.md 6.
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 DEFINITIONS = """
@@ -110,3 +112,36 @@ def next_memory(connection: sqlite3.Connection) -> int:
 def newest_memory(connection: sqlite3.Connection) -> int:
     """Its id; 0: there is none."""
     return int(connection.execute("SELECT coalesce(max(id), 0) FROM memories").fetchone()[0])
+
+
+# --------------------------------------------------------------------------
+# The messages of chunks, as they are stored.
+
+
+def known_messages(chunk: Sequence[str | None]) -> tuple[str, ...]:
+    """The messages of a chunk; none if they are not all known."""
+    known = tuple(each for each in chunk if each is not None)
+    return known if len(known) == len(chunk) else ()
+
+
+def parts_of(messages: Sequence[str], name: str, count: int) -> deque[tuple[str | None, ...]]:
+    """The messages that `count` chunks share one hash for, cut into those of each.
+
+    They are cut behind each message that is the hash itself; too many parts make the first chunk longer.
+    """
+    parts: list[list[str]] = [[]]
+    for each in messages:
+        parts[-1].append(each)
+        if each == name:
+            parts.append([])
+    if parts[-1]:
+        parts[-1].append(name)  # older databases hold a message once, also if it ends a second chunk
+    else:
+        parts.pop()
+    extra = max(0, len(parts) - count)
+    whole: list[tuple[str | None, ...]] = [tuple(each for part in parts[: extra + 1] for each in part)]
+    whole += map(tuple, parts[extra + 1 :])
+    if not parts:
+        whole = []
+    unknown: list[tuple[str | None, ...]] = [(None, name)] * (count - len(whole))
+    return deque([*whole, *unknown])

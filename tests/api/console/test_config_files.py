@@ -13,11 +13,10 @@ from Middleware.api.console.config_files import (
     NotKept,
     backups_of,
     keep_old,
-    like_old,
-    text_of,
     version_of,
     why_not_writable,
 )
+from Middleware.utilities.config_text import like_old, text_of
 
 MARK = b"\xef\xbb\xbf"
 FILE = "Workflows/mira/Main.json"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from Middleware.api.console.config_masks import mask_of, told_of_file
 from Middleware.common.errors import ConfigError
+from Middleware.utilities.config_masks import mask_of, told_of_file
 
 
 def test_a_secret_goes_and_the_rest_stays():

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from Middleware.api.console.config_masks import restore_secrets, shown_text
 from Middleware.common.secrets import SECRET_KEYS
+from Middleware.utilities.config_masks import restore_secrets, shown_text
 from tests.api.console.config_house import House
 from tests.api.console.config_house import house as house
 

@@ -170,6 +170,18 @@ class TestForgetting:
         assert discussion.texts == ["", "note: word 1", "note: word 2", "", "note: word 4"]
         assert discussion.hashes == [hash_of(at) for at in range(5)]
 
+    def test_nor_when_the_file_is_deleted_to_have_it_made_anew(self, discussion, model):
+        """In full chunks, but for what was forgotten."""
+        discussion.settings(chunkEstimatedTokenSize=2, lookbackStartTurn=0, prompt="[TextChunk]")
+        model.reply = lambda call: "note: " + call.conversation[-1]["content"]
+        discussion.turn(talk(5))
+        Corrections(discussion.store).forget(["f2"])
+        discussion.store.path("memories.json").unlink()
+        discussion.turn(talk(5))
+        assert discussion.texts == ["note: word 0", "", "note: word 2", "note: word 3", "note: word 4"]
+        discussion.turn(talk(6))
+        assert len(discussion.texts) == 6
+
     def test_a_vector_memory_is_not_made_again(self, discussion, model):
         discussion.settings(
             useVectorForQualityMemory=True, vectorMemoryChunkEstimatedTokenSize=2, lookbackStartTurn=0
@@ -204,13 +216,25 @@ class TestForgetting:
         corrections.forget(["v1"])
         assert [text for _, text in database.unmerged_memories()[1]] == ["two"]
 
-    def test_it_says_what_still_holds_the_text(self, corrections, files, store):
-        """Whole sentences, whatever their case; the memory of another one that was condensed among them."""
-        corrections.edit("f2", "Theo sold the map. He wept.")
-        corrections.edit("f1", "They met. theo sold  the MAP, and left.")
-        store.update_text("state_document.md", lambda _: "- nothing")
+    @pytest.mark.parametrize(
+        ("text", "elsewhere", "holds"),
+        [
+            ("Theo sold the map.", "Long ago theo  SOLD the map, and wept.", True),
+            ("Note: on Friday Theo sold the map to Mara.", "Then Theo sold the map to us.", True),
+            ("Theo sold the map.", "Theo sold a map.", False),
+            ("Theo is ill.", "Nobody knows that Theo is ill, but she does.", True),
+            ("马拉害怕深水因为她小时候差点淹死", "故事:马拉害怕深水因为她小时候差点没命", True),
+            ("马拉害怕深水因为她小时候差点淹死", "马拉不害怕深水", False),
+        ],
+        ids=str,
+    )
+    def test_it_says_what_still_holds_the_text(self, corrections, files, store, text, elsewhere, holds):
+        """All of it or several words in a row, whatever their case."""
+        corrections.edit("f2", text)
+        corrections.edit("f4", elsewhere)
+        store.update_text("state_document.md", lambda _: "nothing of the kind")
         done = corrections.forget(["f2"])
-        assert [each.number for each in done.elsewhere] == ["f1"]
+        assert [each.number for each in done.elsewhere] == (["f4"] if holds else [])
 
     def test_a_memory_of_another_program_may_come_back_by_a_rebuild(self, corrections, facts):
         """It is not known what it was made of."""
@@ -322,6 +346,27 @@ class TestCondensing:
     def test_the_batch(self, texts, pinned, places):
         entries = tuple(Entry("" if text == "-" else text, text) for text in texts)
         assert batch_places(entries, 0, pinned, 3) == places
+
+    def test_a_turn_condenses_what_is_left(self, discussion, corrections, files, model):
+        """`m2` was forgotten, `m5` is pinned: the model sees neither, and the pinned one stays as it is."""
+        discussion.settings(
+            chunkEstimatedTokenSize=2,
+            lookbackStartTurn=0,
+            prompt="[TextChunk]",
+            condenseMemories=True,
+            memoriesBeforeCondensation=3,
+            memoryCondensationBuffer=1,
+            condenseMemoriesPrompt="condense [MemoriesToCondense]",
+        )
+        model.reply = lambda call: call.conversation[-1]["content"]
+        corrections.forget(["f2"])
+        corrections.pin("f5")
+        discussion.turn(talk(3))
+        old = "condense " + "\n--------------\n".join(("m1", "m3", "m4"))
+        assert discussion.texts == [old, "m5", "word 0", "word 1", "word 2"]
+        discussion.turn(talk(4))
+        new = "condense " + "\n--------------\n".join(("word 0", "word 1", "word 2"))
+        assert discussion.texts == [old, "m5", new, "word 3"]
 
     def test_the_condensed_one_covers_what_was_forgotten(self, corrections, files):
         """So nothing is made of it again, and a rebuild knows it."""

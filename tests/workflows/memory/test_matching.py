@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from Middleware.services.file_memories import End, before_of, end_at
+from Middleware.services.file_memories import End, before_of, end_at, join_ends
 from Middleware.utilities.hashing_utils import StampedMessage, message_hash, shown_hash
-from Middleware.workflows.memory.chunking import unprocessed_range
+from Middleware.workflows.memory.chunking import forgotten_places, unprocessed_range
 from tests.workflows.memory.conftest import hash_of, talk
 
 
@@ -127,3 +129,52 @@ def test_a_long_talk_of_one_text_is_matched_in_reasonable_work():
     messages = said(*(["go"] * 4000))
     edited = [*said("start"), *messages[1:], *said("new")]
     assert unprocessed_range(edited, known(messages, 2000, 4000), 0) == (4000, 4001)
+
+
+class TestForgotten:
+    """Places of messages of which nothing is to be remembered. Source: spec operate.md 6."""
+
+    @staticmethod
+    def ends(*forgotten):
+        """Three entries that cover two messages each of `abcdef`; those at the places are forgotten."""
+        made = [end_at(list("abcdef"), at, at + 2) for at in (0, 2, 4)]
+        return [replace(end, forgotten=((0, 2),)) if at in forgotten else end for at, end in enumerate(made)]
+
+    @pytest.mark.parametrize(
+        ("history", "forgotten", "places"),
+        [
+            ("abcdef", (), set()),
+            ("abcdef", (1,), {2, 3}),
+            ("abcdef", (0, 2), {0, 1, 4, 5}),
+            ("bcdefg", (1,), {1, 2}),
+            ("abxcyd", (1,), {3, 5}),
+            ("abccdf", (1,), {3, 4}),
+            ("xyz", (1,), set()),
+        ],
+        ids=str,
+    )
+    def test_they_are_found_in_the_history(self, history, forgotten, places):
+        """Also in one that was shortened or edited since."""
+        assert forgotten_places(list(history), self.ends(*forgotten)) == places
+
+    def test_a_text_that_is_repeated_is_found_in_order(self):
+        """Each message says the same; the second of three entries is forgotten."""
+        same = ["go"] * 6
+        ends = [end_at(same, at, at + 2) for at in (0, 2, 4)]
+        ends[1] = replace(ends[1], forgotten=((0, 2),))
+        assert forgotten_places(same, ends) == {2, 3}
+
+    def test_of_condensed_ones_those_that_were_forgotten(self):
+        assert forgotten_places(list("abcdef"), [join_ends(self.ends(1))]) == {2, 3}
+
+    def test_an_entry_of_another_program_covers_all_behind_the_one_before(self):
+        ends = [End("b"), End("d", forgotten=((0, 1),)), End("f")]
+        assert forgotten_places(list("abcdef"), ends) == {2, 3}
+
+    def test_copies_cover_no_message(self):
+        """Neither for this nor for what is new."""
+        ends = [End("a", copied=True), *self.ends(1)]
+        assert forgotten_places(list("abcdef"), ends) == {2, 3}
+        history = said("a", "b", "c")
+        own = end_at(list(map(message_hash, history)), 0, 2)
+        assert unprocessed_range(history, [End(message_hash(history[2]), copied=True), own], 0) == (2, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.config_masks import Item, matches
+from Middleware.utilities.config_masks import Item, matches
 
 
 def items(text: str) -> list[Item]:

@@ -153,6 +153,11 @@ def restore_secrets(text: str, old: str) -> tuple[str, list[str]]:
     return text, [key[0] for key, spot in spots.items() if spot.is_mask and spot.raw not in literal]
 
 
+def secret_places(text: str) -> list[str]:
+    """JSON pointers of the values in which `shown_text` hides something."""
+    return [pointer for pointer, _ in _Values(text).spots()]
+
+
 def secrets_in(text: str) -> list[str]:
     """The texts that are secrets in a config file, for messages about it; longest first."""
     values = {spot.value for spot in _Values(text).spots().values() if isinstance(spot.value, str)}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.api.console.config_masks import restore_secrets, secrets_in, shown_text, shown_value
+from Middleware.utilities.config_masks import restore_secrets, secrets_in, shown_text, shown_value
 
 ENDPOINT = (
     '{"apiKey": "sk-1234567890abcdef", "endpoint": "http://u:pw123456@h:1",'

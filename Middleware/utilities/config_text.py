@@ -1,0 +1,35 @@
+"""The text of a config file and its bytes: whatever its byte order mark and its line ends are, they stay."""
+
+from __future__ import annotations
+
+import codecs
+import json
+
+_MARK = "\ufeff"
+
+
+def text_of(raw: bytes) -> str:
+    """The text of a file's bytes, whatever they are: UTF-8, else as their first bytes say."""
+    text = raw.decode(json.detect_encoding(raw), "replace").removeprefix(_MARK)
+    return with_line_feeds(text)
+
+
+def with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def like_old(text: str, old: bytes) -> bytes:
+    """The bytes of a text with `\\n`: byte order mark, line ends and the end of the last line as in `old`.
+
+    A text that is the old one gives the old bytes. Raises UnicodeEncodeError for half a character.
+    """
+    if text == text_of(old):
+        return old
+    before = old.decode(json.detect_encoding(old), "replace")
+    if before:
+        text = text.rstrip("\n") if not before.endswith(("\n", "\r")) else text
+        text = f"{text}\n" if before.endswith(("\n", "\r")) and not text.endswith("\n") else text
+    if 2 * before.count("\r\n") > before.count("\n"):
+        text = text.replace("\n", "\r\n")
+    mark = codecs.BOM_UTF8 if old.startswith(codecs.BOM_UTF8) else b""
+    return mark + text.encode("utf-8")

@@ -1,0 +1,91 @@
+"""Where the files of a backup go, and which names a system refuses. Source: spec operate.md 3."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from Middleware.services.backup import restoring
+from Middleware.services.backup.archive import BackupRefused, Manifest, StoredFile
+from Middleware.services.backup.restoring import plan_restore, refused_names
+
+
+def manifest(*names):
+    roots = {name.partition("/")[0]: {"path": "", "written": ""} for name in names}
+    files = {name: StoredFile("0" * 64, 1, 0o644, 0) for name in names}
+    return Manifest("1.0.0", "1.0.0", "", roots, files)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    def make(*names, kept=(), **targets):
+        places = {name: tmp_path / place for name, place in targets.items()}
+        return plan_restore(manifest(*names), places, tmp_path / "P", [tmp_path / each for each in kept])
+
+    return make
+
+
+def units(plan):
+    return sorted(str(plan.path(unit).relative_to(plan.home.parent)) for unit in plan.units)
+
+
+class TestUnits:
+    """What is exchanged as a whole."""
+
+    def test_children_of_a_folder(self, plan):
+        made = plan("config/Users/a.json", "config/Users/b.json", "config/x.json", config="P/Configs")
+        assert units(made) == ["P/Configs/Users", "P/Configs/x.json"]
+
+    def test_each_discussion_goes_by_itself(self, plan):
+        """Also below the folder of a key, and with what it holds below itself."""
+        made = plan(
+            "discussions/trip/a.json",
+            "discussions/trip/.undo/1/a.json",
+            "discussions/62af8704764faf8e/story/a.json",
+            "discussions/old_memories.json",
+            discussions="P/D",
+        )
+        assert units(made) == ["P/D/62af8704764faf8e/story", "P/D/old_memories.json", "P/D/trip"]
+
+    def test_what_holds_another_root_stays(self, plan):
+        made = plan("public/data/notes/a", "discussions/trip/a", public="P", discussions="P/data/chats")
+        assert units(made) == ["P/data/chats/trip", "P/data/notes"]
+
+    def test_what_holds_logs_stays(self, plan):
+        assert units(plan("public/a/b/c", kept=["P/a/logs"], public="P")) == ["P/a/b"]
+
+    def test_another_file_system_below_has_its_own_exchange(self, plan, monkeypatch, tmp_path):
+        monkeypatch.setattr(os.path, "ismount", lambda path: str(path) == str(tmp_path / "P" / "big"))
+        made = plan("public/big/a/x", "public/b", public="P")
+        assert units(made) == ["P/b", "P/big/a"]
+        assert tmp_path / "P" / "big" in made.bases
+
+    def test_a_root_that_is_named_has_the_say(self, plan):
+        made = plan("public/Configs/old.json", "config/new.json", public="P", config="P/Configs")
+        assert (units(made), made.aside) == (["P/Configs/new.json"], ["public/Configs/old.json"])
+
+    def test_two_files_for_one_place(self, plan):
+        with pytest.raises(BackupRefused, match="would both become"):
+            plan("discussions/t/a", "discussions-2/t/a", **{"discussions": "D", "discussions-2": "D"})
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        "name", ["a:b", "what?", "x|y", "CON", "nul.json", "dot.", "blank ", "back\\slash"]
+    )
+    def test_windows_refuses(self, plan, name):
+        made = plan(f"config/{name}/x.json", config="C")
+        assert len(refused_names(made, windows=True)) == 1
+        assert refused_names(made, windows=False) == []
+
+    def test_two_names_that_are_one_here(self, plan, monkeypatch):
+        monkeypatch.setattr(restoring, "_folds_case", lambda folder: True)
+        made = plan("config/Users/Ana.json", "config/Users/ana.json", "config/B", config="C")
+        assert refused_names(made) == [
+            "config/Users/ana.json: here it is the same name as config/Users/Ana.json"
+        ]
+
+    def test_letters_count_where_they_count(self, plan):
+        if not restoring._folds_case(plan("config/x", config="C").home):
+            assert refused_names(plan("config/Ana", "config/ana", config="C")) == []
