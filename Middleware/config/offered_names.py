@@ -29,18 +29,23 @@ state_file(
 
 
 class Alias(NamedTuple):
-    """One line of the file. `name`: as it is written there, `*` stands for any run of characters."""
+    """One line of the file. `name`: as it is written there, `*` stands for any run of characters; `folded`:
+    the same without the case of its letters.
+    """
 
     name: str
     target: str
+    folded: str
 
     @property
     def is_pattern(self) -> bool:
         return has_star(self.name)
 
-    def fits(self, name: str) -> bool:
-        """Whether a client that sends this name means the line; the case of letters does not count."""
-        return fits(self.name.casefold(), name.casefold())
+    def fits(self, folded: str) -> bool:
+        """Whether a client that sends this name, casefolded, means the line: the case of letters does not
+        count.
+        """
+        return fits(self.folded, folded)
 
 
 def load_aliases(snapshot: ConfigSnapshot) -> tuple[Alias, ...]:
@@ -56,7 +61,8 @@ def load_aliases(snapshot: ConfigSnapshot) -> tuple[Alias, ...]:
 
 
 def _aliases_of(document: Mapping[str, Any]) -> tuple[Alias, ...]:
-    return tuple(Alias(name, target) for name, target in document.items() if isinstance(target, str))
+    named = ((name, target) for name, target in document.items() if isinstance(target, str))
+    return tuple(Alias(name, target, name.casefold()) for name, target in named)
 
 
 # --------------------------------------------------------------------------

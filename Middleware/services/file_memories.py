@@ -368,11 +368,18 @@ class FileMemories:
             for name in (MEMORIES, MEMORY_ENDS):
                 self._store.settle_backup(name)
 
-    def put_first(self, entries: Sequence[Entry], ends: Sequence[End]) -> None:
-        """Have these memories before one's own."""
+    def put_first(self, entries: Sequence[Entry], ends: Sequence[End], pinned: Sequence[int]) -> None:
+        """Have these memories before one's own, behind those that were copied before.
+
+        `pinned`: places in `entries` of those that are, newest pin first; pins of one's own count as newer.
+        """
         with self._store.lock():
-            own = self.load()
-            self._save((*entries, *own), (*ends, *self.ends(own)))
+            own, pins = self.load(), self.pinned()
+            own_ends = self.ends(own)
+            at = next((place for place, end in enumerate(own_ends) if not end.copied), len(own))
+            self._save((*own[:at], *entries, *own[at:]), (*own_ends[:at], *ends, *own_ends[at:]))
+            own_pins = [place if place < at else place + len(entries) for place in pins]
+            self.set_pins([*own_pins, *(at + place for place in pinned)])
 
     def take_over(self, other: FileMemories) -> None:
         """Have the memories of another discussion instead of one's own, but for those that were copied."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, time, timedelta
 from typing import NamedTuple
@@ -59,12 +57,8 @@ def usage_by(sql: sqlite3.Connection, by: str, since: float) -> list[UsageLine]:
 
     Days in their order, everything else with the most runs first. Raises `sqlite3.Error`."""
     column = COLUMNS[by]
-    costs, firsts, times = _costs_by(sql, column, since), _Values(), _Values()
-    for name, first_s, took_s in sql.execute(
-        f"SELECT {column}, first_s, took_s FROM runs WHERE at >= ?", (since,)
-    ):
-        firsts.add(name, first_s)
-        times.add(name, took_s)
+    costs = _costs_by(sql, column, since)
+    firsts, times = (_medians_by(sql, column, value, since) for value in ("first_s", "took_s"))
     order = "1" if by == "day" else "2 DESC, 1"
     sums = sql.execute(
         f"SELECT {column}, count(*), sum(state = 'failed'), sum(state = 'cancelled'), sum(prompt), "
@@ -73,9 +67,10 @@ def usage_by(sql: sqlite3.Connection, by: str, since: float) -> list[UsageLine]:
     )
     lines = []
     for name, runs, failed, cancelled, prompt, completion, held in sums:
-        middle = firsts.at(name, 0.5), times.at(name, 0.5)
-        spent = costs.get(name, ())
-        lines.append(UsageLine(name, runs, failed, cancelled, prompt, completion, held, *middle, spent))
+        middle = firsts.get(name), times.get(name)
+        lines.append(
+            UsageLine(name, runs, failed, cancelled, prompt, completion, held, *middle, costs.get(name, ()))
+        )
     return lines
 
 
@@ -101,35 +96,44 @@ def series_of(
     """A line for each slot that begins at one of `starts`, the oldest first; the last one ends now.
 
     `by`, `name`: only of the runs that have this in common (`NAMES`). Raises `sqlite3.Error`."""
-    where, values = "at >= ?", [starts[0], name][: 2 if by else 1]
-    if by:
-        where += f" AND {COLUMNS[by]} = ?"
-    ends, tokens = [Counter[str]() for _ in starts], Counter[int]()
-    firsts, costs = _Values(), defaultdict[int, list[Cost]](list)
-    for at, state, count, first_s in sql.execute(
-        f"SELECT at, state, completion, first_s FROM runs WHERE {where}", values
-    ):
-        slot = bisect_right(starts, at) - 1
-        ends[slot][state] += 1
-        tokens[slot] += count
-        firsts.add(slot, first_s)
-    for at, currency, millionths, about in sql.execute(
-        f"SELECT at, currency, millionths, about FROM costs JOIN runs ON runs.id = costs.run WHERE {where}",
-        values,
-    ):
-        costs[bisect_right(starts, at) - 1].append(Cost(currency, millionths, bool(about)))
+    where, more = ("", ()) if not by else (f" AND {COLUMNS[by]} = ?", (name,))
+    ends = [*starts[1:], math.inf]
     return [
-        SlotLine(
-            requests=ended.total(),
-            failed=ended["failed"],
-            cancelled=ended["cancelled"],
-            tokens=tokens[slot],
-            first_p50=firsts.at(slot, 0.5),
-            first_p95=firsts.at(slot, 0.95),
-            costs=add_costs(costs[slot]),
-        )
-        for slot, ended in enumerate(ends)
+        _slot_line(sql, f"at >= ? AND at < ?{where}", (begin, end, *more))
+        for begin, end in zip(starts, ends, strict=True)
     ]
+
+
+def _slot_line(sql: sqlite3.Connection, where: str, values: tuple[float | str, ...]) -> SlotLine:
+    """The database does the work: other threads go on meanwhile."""
+    requests, failed, cancelled, tokens, with_words = sql.execute(
+        "SELECT count(*), coalesce(sum(state = 'failed'), 0), coalesce(sum(state = 'cancelled'), 0), "
+        f"coalesce(sum(completion), 0), count(first_s) FROM runs WHERE {where}",
+        values,
+    ).fetchone()
+
+    def first(share: float) -> float | None:
+        """The seconds within which this share of them had its first word."""
+        found = sql.execute(
+            f"SELECT first_s FROM runs WHERE {where} AND first_s IS NOT NULL ORDER BY 1 LIMIT 1 OFFSET ?",
+            (*values, math.ceil(share * with_words) - 1),
+        ).fetchone()
+        return round(found[0], 3) if found else None
+
+    costs = sql.execute(
+        "SELECT currency, sum(millionths), max(about) FROM runs JOIN costs ON costs.run = runs.id "
+        f"WHERE {where} GROUP BY 1 ORDER BY 1",
+        values,
+    )
+    return SlotLine(
+        requests=requests,
+        failed=failed,
+        cancelled=cancelled,
+        tokens=tokens,
+        first_p50=first(0.5) if with_words else None,
+        first_p95=first(0.95) if with_words else None,
+        costs=tuple(Cost(currency, spent, bool(about)) for currency, spent, about in costs),
+    )
 
 
 def _costs_by(sql: sqlite3.Connection, column: str, since: float) -> dict[object, tuple[Cost, ...]]:
@@ -144,20 +148,15 @@ def _costs_by(sql: sqlite3.Connection, column: str, since: float) -> dict[object
     return costs
 
 
-class _Values:
-    """Lists of seconds by what they belong to."""
-
-    def __init__(self) -> None:
-        self._of: dict[object, list[float]] = {}
-
-    def add(self, name: object, value: float | None) -> None:
-        if value is not None:
-            self._of.setdefault(name, []).append(value)
-
-    def at(self, name: object, share: float) -> float | None:
-        """The value under which this share of them is; None: there are none."""
-        values = sorted(self._of.get(name, ()))
-        return round(values[math.ceil(share * len(values)) - 1], 3) if values else None
+def _medians_by(sql: sqlite3.Connection, column: str, value: str, since: float) -> dict[object, float]:
+    found = sql.execute(
+        f"SELECT name, value FROM (SELECT {column} AS name, {value} AS value, "
+        f"row_number() OVER (PARTITION BY {column} ORDER BY {value}) AS place, "
+        f"count(*) OVER (PARTITION BY {column}) AS many "
+        f"FROM runs WHERE at >= ? AND {value} IS NOT NULL) WHERE place = (many + 1) / 2",
+        (since,),
+    )
+    return {name: round(middle, 3) for name, middle in found}
 
 
 # --------------------------------------------------------------------------

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from Middleware.api.requests.access import AccessRules, ConsoleWish
 from tests.api.conftest import chunk
@@ -309,6 +312,38 @@ class TestAddresses:
         """The id alone counts."""
         answer = client.delete(f"/as/jo{path}", json={"request_id": "nothing-runs"})
         assert answer.json == {"status": "cancelled", "request_id": "nothing-runs", "active": False}
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
+    [
+        "mira",
+        "jo",
+        "gpt-4o",
+        "claude-x",
+        "mira:novel",
+        "mira:raw/main",
+        "mira:raw/",
+        ":",
+        "..",
+        "as",
+        "mira:latest",
+    ]
+)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    name=NAMES,
+    path=st.sampled_from(["/v1/models", "/props", "/api/tags", "/v1/chat/completions", "/mcp", "", "/"]),
+)
+def test_any_name_in_an_address_is_served_or_is_none(client, name, path):
+    """Whatever a browser may be told to open: an answer, or a 404 in the shape of the path; never a 500."""
+    address = f"/as/{quote(name, safe='')}"
+    body = {"messages": HELLO, "jsonrpc": "2.0", "id": 1, "method": "ping"}
+    posts = path in ("/v1/chat/completions", "/mcp")
+    answer = client.post(address + path, json=body, buffered=True) if posts else client.get(address + path)
+    assert answer.status_code in (200, 404)
+    assert answer.is_json or answer.text == "Ollama is running"
 
 
 class TestKeys:

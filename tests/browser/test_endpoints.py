@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
+import time
 
 import pytest
 
+from Middleware.common.costs import Cost
+from Middleware.services.history import HistoryFile, HistoryRow
 from tests.browser.conftest import QUESTION, WIDTHS, asking, sideways, until, violations
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
+from tests.workflows.conftest import Site
 
 pytestmark = pytest.mark.browser
 
@@ -143,6 +149,102 @@ class TestOverview:
         page.get_by_label("as a table").check()
         page.locator("table.numbers tbody tr").first.wait_for()
         assert page.locator("table.numbers tbody tr td").nth(1).inner_text() == "1"
+
+
+def slow_evening(folder):
+    """A history of two days with two users: one evening was slow."""
+    now, chance = time.time(), random.Random(3)
+    file = HistoryFile(folder)
+    file.write(
+        HistoryRow(
+            at=now - back * 3600 - 60 * minute,
+            user=user,
+            workflow="Chat",
+            key="",
+            state=chance.choice(["done"] * 9 + ["failed"]),
+            took_s=9.0,
+            first_s=chance.uniform(0.5, 1.5) * (20 if back in (14, 15, 16) else 1),
+            prompt=900,
+            completion=120,
+            held=400,
+            endpoint="Model",
+            costs=(Cost("USD", 700),) if user == "mira" else (),
+        )
+        for back in range(47)
+        for minute, user in ((5, "mira"), (17, "jo"), (40, "mira"))
+    )
+    file.close()
+
+
+class TestHistory:
+    @pytest.fixture
+    def page(self, start, looking, tmp_path):
+        """Overview of a server that has kept a history, its hours chosen."""
+        slow_evening(tmp_path / "history")
+        page = looking.open(
+            start(None, "--history", str(tmp_path / "history")), "#/overview", bypass_csp=True
+        )
+        page.get_by_label("Time").select_option("hours")
+        page.get_by_role("heading", name="By").wait_for()
+        return page
+
+    def test_a_slow_evening_shows(self, page):
+        """In the plot of the first token; costs have a plot of their own."""
+        told = [plot.get_attribute("aria-label") for plot in page.locator(".plot").all()]
+        slow = next(text for text in told if text.startswith("First token"))
+        assert re.search(r"median at most (1\d|2\d|30)\u202fs", slow), slow
+        assert any(text.startswith("Cost: ") and text.endswith(" USD") for text in told)
+
+    def test_one_user_alone(self, page):
+        """A click on a name; another one shows all again."""
+        page.get_by_role("button", name="jo").click()
+        until(page, lambda: "Requests: 47," in page.locator(".plot").first.get_attribute("aria-label"))
+        page.get_by_role("button", name="Show all").click()
+        until(page, lambda: "Requests: 141," in page.locator(".plot").first.get_attribute("aria-label"))
+
+    def test_by_workflow_and_as_a_table(self, page):
+        """Each has its row."""
+        page.get_by_label("By what").select_option("workflow")
+        page.get_by_role("button", name="Chat").wait_for()
+        page.get_by_label("as a table").check()
+        page.get_by_role("region", name="The history in numbers").locator("tbody tr").first.wait_for()
+
+    @pytest.mark.parametrize("span", ["days", "weeks"])
+    def test_longer(self, page, span):
+        """Days and weeks."""
+        page.get_by_label("Time").select_option(span)
+        until(page, lambda: "Requests: 141," in page.locator(".plot").first.get_attribute("aria-label"))
+
+    def test_axe_finds_nothing_and_it_fits(self, page):
+        """In any window."""
+        assert violations(page) == []
+        assert sideways(page) <= 0
+        page.set_viewport_size({"width": 320, "height": 800})
+        page.get_by_role("button", name="jo").wait_for()
+        assert sideways(page) <= 0
+
+
+def test_without_a_history_there_is_the_last_hour_alone(start, looking):
+    page = looking.open(start(), "#/overview")
+    page.get_by_text("the last hour, to").wait_for()
+    assert page.get_by_label("Time").count() == 0
+
+
+@pytest.fixture
+def site():
+    """A server beside the model servers."""
+    made = Site()
+    yield made
+    made.close()
+
+
+def test_the_card_says_what_is_loaded(start, looking, site):
+    """As the server says it."""
+    said = {"models": [{"name": "smollm2:135m"}]}
+    site.pages["/api/ps"] = (200, {"Content-Type": "application/json"}, json.dumps(said).encode())
+    ollama = {"endpoint": site.url("").rstrip("/"), "apiTypeConfigFileName": "OllamaApiChat"}
+    page = looking.open(start({"mira": {"endpoints": {"Model": ollama}}}), "#/endpoints")
+    page.get_by_text("Ollama: smollm2:135m").wait_for()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

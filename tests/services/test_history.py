@@ -86,6 +86,15 @@ class TestFile:
         file.write([row(NOW - i, str(i), costs=(Cost("USD", i),)) for i in range(5)])
         assert rows_in(folder) == [("2",), ("3",), ("4",)]
 
+    def test_a_clock_that_is_set_back(self, folder):
+        """What is written then is kept, and so is what was written before."""
+        clock = iter([NOW, NOW - 365 * DAY_S])
+        file = HistoryFile(folder, clock=lambda: next(clock))
+        file.write([row(NOW, "before")])
+        file.write([row(NOW - 365 * DAY_S, "after")])
+        file.close()
+        assert rows_in(folder) == [("before",), ("after",)]
+
     def test_all_or_nothing(self, file, folder):
         """A row that cannot be written takes the others with it; they come again."""
         file.write([row(user="first")])

@@ -270,10 +270,10 @@ def cancel(ask: Ask, run_id: str) -> JsonObject:
 
 
 def numbers(ask: Ask) -> JsonObject:
-    """GET `numbers`."""
+    """GET `numbers`; `history`: whether there is one of more than an hour."""
     ask.words()
     series: JsonObject = ask.hub.hour.series()
-    return series
+    return {**series, "history": ask.hub.history is not None}
 
 
 def _states(wish: str) -> set[str]:

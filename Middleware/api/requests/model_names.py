@@ -124,8 +124,9 @@ def find_choice(value: Any, snapshot: ConfigSnapshot) -> ModelChoice | None:
     own = _own_choice(name, snapshot)
     if own is not None:
         return own
+    folded = name.casefold()
     for alias in load_aliases(snapshot):
-        if alias.fits(name) and (target := _target(alias.target, snapshot)):
+        if alias.fits(folded) and (target := _target(alias.target, snapshot)):
             return replace(target, alias=value)
     return None
 
@@ -269,12 +270,12 @@ def _listed_aliases(snapshot: ConfigSnapshot) -> list[ModelChoice]:
     """The choices of the names in the file that a client can send as they are, each once."""
     found: dict[str, ModelChoice] = {}
     for alias in load_aliases(snapshot):
-        if alias.is_pattern or alias.name.casefold() in found:
+        if alias.is_pattern or alias.folded in found:
             continue
         try:
             choice = find_choice(alias.name, snapshot)
         except NotFound:
             continue
         if choice is not None and choice.alias:
-            found[alias.name.casefold()] = choice
+            found[alias.folded] = choice
     return list(found.values())

@@ -99,7 +99,7 @@ def _never_reached(snapshot: ConfigSnapshot, alias: Alias, above: list[Alias]) -
         return "is also the name of a user, and users come before aliases"
     owner = alias.target.partition(":")[0]
     for one in above:
-        if one.target.partition(":")[0] == owner and one.fits(alias.name):
+        if one.target.partition(":")[0] == owner and one.fits(alias.folded):
             return f'never counts, because "{one.name}" above it fits the same names'
     return ""
 

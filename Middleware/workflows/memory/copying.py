@@ -142,8 +142,7 @@ class _Copying:
                 self._vectors.set_reach(sum(row.id <= old.reach for row in self._rows))
 
     def _write_files(self) -> None:
-        old, count = self._old, len(self._places)
-        own_pins = [place + count for place in self._files.pinned()]
+        old = self._old
         hashes = [copied_hash(old.discussion_id, old.entries[place].hash) for place in self._places]
         entries = [
             Entry(old.entries[place].text, each) for place, each in zip(self._places, hashes, strict=True)
@@ -152,9 +151,8 @@ class _Copying:
             End(each, condensed=old.ends[place].condensed, summary=old.ends[place].summary, copied=True)
             for place, each in zip(self._places, hashes, strict=True)
         ]
-        self._files.put_first(entries, ends)
-        copied_pins = [self._places.index(place) for place in old.pinned if place in self._places]
-        self._files.set_pins([*own_pins, *copied_pins])
+        pinned = [self._places.index(place) for place in old.pinned if place in self._places]
+        self._files.put_first(entries, ends, pinned)
         if old.tracker and not self._new.read_json(TRACKER, {}, an_object):
             places = [place for place, entry in enumerate(old.entries) if entry.hash == old.tracker]
             if places:

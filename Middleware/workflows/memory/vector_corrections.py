@@ -160,19 +160,35 @@ class VectorCorrections:
             return vector_rows.read_rows(connection), vector_rows.pinned_ids(connection)
 
     def missing_rows(self, rows: Sequence[MemoryRow], old: DiscussionStore) -> list[MemoryRow]:
-        """Those of the `rows` of discussion `old` that were not copied yet, as they are when they are."""
-        known = {(source, fold_case(text)) for _, text, source in self._sources()}
+        """Those of the `rows` of discussion `old` that were not copied yet, as they are when they are.
+
+        One that was edited or forgotten since it was copied is not copied again.
+        """
+        copies = [(source, text) for _, text, source in self._sources() if source.startswith(COPIED)]
+        sources = {source for source, _ in copies} | self._forgotten_sources()
+        texts = {fold_case(text) for _, text in copies}
         made = [replace(row, source=copied_source(old.discussion_id, row)) for row in rows]
-        return [row for row in made if (row.source, fold_case(row.text)) not in known]
+        return [row for row in made if row.source not in sources and fold_case(row.text) not in texts]
+
+    def _forgotten_sources(self) -> set[str]:
+        if not self.exists:
+            return set()
+        with closing(connect_read_only(self._database.path)) as connection:
+            if not has_table(connection, "memory_forgotten"):
+                return set()
+            return {name for (name,) in connection.execute("SELECT chunk_name FROM memory_forgotten")}
 
     def put_first(self, rows: Sequence[MemoryRow], discussion_id: str, pinned: Sequence[int]) -> None:
-        """Have the rows before one's own. `pinned`: places in `rows` of those that are, newest pin first."""
+        """Have the rows before one's own, behind those that were copied before.
+
+        `pinned`: places in `rows` of those that are, newest pin first.
+        """
         with self._database.writing() as connection:
-            vector_rows.shift_ids(connection, len(rows))
-            vector_rows.insert_rows(
-                connection, [replace(row, discussion_id=discussion_id) for row in rows], 1
-            )
-            vector_rows.pin_oldest(connection, [place + 1 for place in pinned])
+            behind = vector_rows.last_copy(connection)
+            vector_rows.shift_ids(connection, len(rows), behind)
+            own = [replace(row, discussion_id=discussion_id) for row in rows]
+            vector_rows.insert_rows(connection, own, behind + 1)
+            vector_rows.pin_oldest(connection, [behind + 1 + place for place in pinned])
 
     def set_reach(self, known: int) -> None:
         """The state document was copied along: it knows so many of the oldest memories."""
@@ -181,8 +197,8 @@ class VectorCorrections:
 
 
 def copied_source(discussion_id: str, row: MemoryRow) -> str:
-    """The source of a memory that is copied from a discussion: one that no chunk of another one has."""
-    return COPIED + copied_hash(discussion_id, row.source or f"v{row.id}")
+    """The source of a memory that is copied from a discussion: one that nothing else has."""
+    return COPIED + copied_hash(discussion_id, f"{row.source} v{row.id}")
 
 
 def copied_hash(discussion_id: str, old: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 COPIED = "copied:"
@@ -102,14 +103,26 @@ def delete_rows(connection: sqlite3.Connection, ids: Iterable[int]) -> None:
         connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", values)
 
 
-def shift_ids(connection: sqlite3.Connection, by: int) -> None:
-    """Give all memories ids that are greater by so much; the state document knows the same ones as before."""
+def shift_ids(connection: sqlite3.Connection, by: int, behind: int) -> None:
+    """Give all memories behind an id ids that are greater by so much. The state document knows the same ones
+    as before.
+    """
     for table, column in (*ID_COLUMNS.items(), ("memory_forgotten", "memory_id")):
-        connection.execute(f"UPDATE {table} SET {column} = -{column}")
-        connection.execute(f"UPDATE {table} SET {column} = {by} - {column}")
-    connection.execute(
-        "UPDATE state_document_reach SET memory_id = memory_id + ?, written_id = written_id + ?", (by, by)
+        connection.execute(f"UPDATE {table} SET {column} = -{column} WHERE {column} > ?", (behind,))
+        connection.execute(f"UPDATE {table} SET {column} = ? - {column} WHERE {column} < 0", (by,))
+    for column in ("memory_id", "written_id"):
+        connection.execute(
+            f"UPDATE state_document_reach SET {column} = {column} + ? WHERE {column} > ?", (by, behind)
+        )
+
+
+def last_copy(connection: sqlite3.Connection) -> int:
+    """Id of the last of the memories from another discussion with which the memories begin; 0: of none."""
+    found = connection.execute(
+        "SELECT id, coalesce(chunk_name, '') FROM memories LEFT JOIN memory_sources ON memory_id = id "
+        "ORDER BY id"
     )
+    return max((each for each, _ in takewhile(lambda row: row[1].startswith(COPIED), found)), default=0)
 
 
 def lasting_rows(connection: sqlite3.Connection) -> list[MemoryRow]:

@@ -182,4 +182,4 @@ class TestBranches:
 @pytest.mark.parametrize("text", ["0", "-1", "x", "1.5", ""])
 def test_counts_begin_at_one(text):
     with pytest.raises(ArgumentTypeError, match="must be a number from 1 on"):
-        reuse._positive(text)
+        reuse.positive_number(text)

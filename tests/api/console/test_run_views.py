@@ -250,10 +250,10 @@ class TestCancel:
 
 
 def test_numbers(ask):
-    """Those of the hour."""
+    """Those of the hour, and whether there are more."""
     assert ask("GET", "numbers", hub=a_hub(hour=SimpleNamespace(series=lambda: {"step_s": 10}))) == (
         200,
-        {"step_s": 10},
+        {"step_s": 10, "history": False},
     )
 
 

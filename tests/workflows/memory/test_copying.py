@@ -66,7 +66,7 @@ class TestFiles:
         memories = FileMemories(old)
         memories.append("o5", end_at(["h5"], 0, 1), after=memories.load())
         assert copy_memories(old, new).files == 1
-        assert sorted(discussion.texts) == ["o1", "o2", "o4", "o5"]
+        assert discussion.texts == ["o1", "o2", "o4", "o5"]
 
     def test_the_summary_covers_the_copies_of_what_it_covered(self, old, new):
         """Its memory was forgotten: the one before stands for it."""
@@ -143,6 +143,27 @@ class TestFacts:
         copy_memories(old, new)
         assert copy_memories(old, new).facts == 0
         assert VectorDatabase(new).count() == 2
+
+    def test_what_was_corrected_since_is_not_copied_again(self, old, new):
+        """Neither what was forgotten or edited in the new chat, nor what was edited in the old one."""
+        copy_memories(old, new)
+        Corrections(new).forget(["f1", "v1"])
+        Corrections(new).edit("v2", "Mara paid.")
+        Corrections(old).edit("v2", "Mara will pay.")
+        assert copy_memories(old, new) == Copied(0, 0, summary=False, state=False)
+        assert [each.text for each in Corrections(new).all()][:3] == ["o2", "o4", "Mara paid."]
+
+    def test_what_was_made_anew_in_the_old_chat_is_copied_where_it_is_new(self, old, new):
+        """Its numbers are others."""
+        copy_memories(old, new)
+        with VectorDatabase(old).writing() as connection:
+            connection.execute("UPDATE memories SET id = id + 5")
+            connection.execute("UPDATE memory_sources SET memory_id = memory_id + 5")
+        VectorDatabase(old).save(ChunkRecord("c2", ("c2",)), [fact("more")], after="c1")
+        VectorDatabase(new).save(ChunkRecord("n", ("n",)), [fact("mine")], after=None)
+        assert copy_memories(old, new).facts == 1
+        facts = [each.text for each in Corrections(new).all() if each.number.startswith("v")]
+        assert facts == ["Theo owes.", "Mara pays.", "more", "mine"]
 
     def test_the_document_knows_what_it_knew(self, old, new, discussion):
         """What waited for it in the old chat, and what is new in this one, waits."""

@@ -347,6 +347,27 @@ class TestCondensing:
         entries = tuple(Entry("" if text == "-" else text, text) for text in texts)
         assert batch_places(entries, 0, pinned, 3) == places
 
+    def test_a_turn_condenses_what_is_left(self, discussion, corrections, files, model):
+        """`m2` was forgotten, `m5` is pinned: the model sees neither, and the pinned one stays as it is."""
+        discussion.settings(
+            chunkEstimatedTokenSize=2,
+            lookbackStartTurn=0,
+            prompt="[TextChunk]",
+            condenseMemories=True,
+            memoriesBeforeCondensation=3,
+            memoryCondensationBuffer=1,
+            condenseMemoriesPrompt="condense [MemoriesToCondense]",
+        )
+        model.reply = lambda call: call.conversation[-1]["content"]
+        corrections.forget(["f2"])
+        corrections.pin("f5")
+        discussion.turn(talk(3))
+        old = "condense " + "\n--------------\n".join(("m1", "m3", "m4"))
+        assert discussion.texts == [old, "m5", "word 0", "word 1", "word 2"]
+        discussion.turn(talk(4))
+        new = "condense " + "\n--------------\n".join(("word 0", "word 1", "word 2"))
+        assert discussion.texts == [old, "m5", new, "word 3"]
+
     def test_the_condensed_one_covers_what_was_forgotten(self, corrections, files):
         """So nothing is made of it again, and a rebuild knows it."""
         corrections.forget(["f2"])

@@ -5,7 +5,7 @@ import { useAsked } from "./asked.js";
 import { Failed, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
 import { BYS, groupRow, plotsOf, slotRows, slotWords } from "./history_numbers.js";
-import { counted } from "./words.js";
+import { counted, number } from "./words.js";
 
 /** @typedef {import("./history_numbers.js").History} Made */
 
@@ -35,7 +35,6 @@ function Plots({ made }) {
 
 /** @param {{ made: Made, by: string, name: string | null, choose: (name: string | null) => void }} props */
 function Groups({ made, by, name, choose }) {
-  if (!made.groups.length) return html`<p class="dim">No request in this time.</p>`;
   const rows = made.groups.map((group) => ({
     [by]: html`<button type="button" class="link" aria-pressed=${group.name === name} title="show it alone" onClick=${() => choose(group.name === name ? null : group.name)}>${group.name || "–"}</button>`,
     ...groupRow(group),
@@ -43,12 +42,12 @@ function Groups({ made, by, name, choose }) {
   return html`<${Rows} label=${`The history by ${by}`} rows=${rows} />`;
 }
 
-/** @param {{ label: string, rows: Record<string, unknown>[] }} props */
-function Rows({ label, rows }) {
-  if (!rows.length) return html`<p class="dim">No request in this time.</p>`;
+/** A table of rows that say the same; numbers as they are. @param {{ label: string, rows: Record<string, any>[], none?: string }} props */
+export function Rows({ label, rows, none = "No request in this time." }) {
+  if (!rows.length) return html`<p class="dim">${none}</p>`;
   const heads = Object.keys(rows[0]);
   return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers">
     <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr>${heads.map((head, at) => html`<td class=${at ? "num" : null}>${row[head]}</td>`)}</tr>`)}</tbody>
+    <tbody>${rows.map((row) => html`<tr>${heads.map((head, at) => html`<td class=${at ? "num" : null}>${typeof row[head] === "number" || row[head] === null ? number(row[head]) : row[head]}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }

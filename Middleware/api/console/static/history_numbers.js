@@ -1,5 +1,6 @@
 // @ts-check
 // What the answer of `history` means, for plots and tables. Pure.
+import { most, short, sum } from "./hour.js";
 import { costWords, money, number, seconds } from "./words.js";
 
 /** @typedef {{ name: string, requests: number, failed: number, cancelled: number, prompt_tokens: number, completion_tokens: number,
@@ -18,14 +19,6 @@ export function slotWords(unix, span) {
   if (span === "hours") return `${DAYS[then.getDay()]} ${String(then.getHours()).padStart(2, "0")}:00`;
   return `${then.getDate()} ${then.toDateString().split(" ")[1]}`;
 }
-
-/** @param {(number | null)[]} values */
-const sum = (values) => values.reduce((/** @type {number} */ all, value) => all + (value ?? 0), 0);
-
-/** @param {(number | null)[]} values */
-const most = (values) => values.reduce((/** @type {number | null} */ best, value) => (value === null ? best : Math.max(best ?? value, value)), null);
-
-const short = (/** @type {number} */ value) => number(Math.round(value * 10) / 10);
 
 /** The plots of the page, as those of an hour. @param {History} made
  * @returns {{ title: string, crosses?: (number | null)[], whole?: boolean, tell: (value: number) => string, curves: import("./plot.js").Curve[], said: string }[]} */

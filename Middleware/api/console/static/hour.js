@@ -11,10 +11,10 @@ export function xs(hour) {
 }
 
 /** @param {(number | null)[]} values */
-const sum = (values) => values.reduce((/** @type {number} */ all, value) => all + (value ?? 0), 0);
+export const sum = (values) => values.reduce((/** @type {number} */ all, value) => all + (value ?? 0), 0);
 
 /** @param {(number | null)[]} values */
-const most = (values) => values.reduce((/** @type {number | null} */ best, value) => (value === null ? best : Math.max(best ?? value, value)), null);
+export const most = (values) => values.reduce((/** @type {number | null} */ best, value) => (value === null ? best : Math.max(best ?? value, value)), null);
 
 /** The median of slots, each as often as it had requests. @param {Hour} hour @returns {number | null} */
 export function usualFirst(hour) {
@@ -38,7 +38,7 @@ export function totals(hour) {
 /** @param {string} name @returns {(hour: Hour) => (number | null)[]} */
 const series = (name) => (hour) => hour.series[name];
 const perSecond = (/** @type {Hour} */ hour) => hour.series.tokens.map((value) => (value === null ? null : value / hour.step_s));
-const short = (/** @type {number} */ value) => number(Math.round(value * 10) / 10);
+export const short = (/** @type {number} */ value) => number(Math.round(value * 10) / 10);
 
 /** The plots of the page. `kind`: whose colour of the shapes of time a curve has; `whole`: marks at whole numbers only;
  * `tell`: a value in words; `said`: the plot in words. */

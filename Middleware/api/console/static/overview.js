@@ -5,10 +5,10 @@ import { useAsked } from "./asked.js";
 import { MARKS, stateWords } from "./endpoints.js";
 import { Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
-import { History } from "./history.js";
+import { History, Rows } from "./history.js";
 import { SPANS } from "./history_numbers.js";
 import { PLOTS, rows, totals, xs } from "./hour.js";
-import { clock, number } from "./words.js";
+import { clock } from "./words.js";
 
 export function Page() {
   const { data, error, again } = useAsked("numbers", 5);
@@ -17,13 +17,13 @@ export function Page() {
   const [span, stretch] = useState("hour");
   if (!data) return html`<${Missing} error=${error} again=${again} />`;
   return html`<div class="page">
-    <div class="pagehead"><h1>Overview</h1><select aria-label="Time" value=${span} onChange=${(/** @type {any} */ event) => stretch(event.target.value)}>${SPANS.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
-      <span class="dim">to ${clock(data.end)}</span>
+    <div class="pagehead"><h1>Overview</h1>${data.history && html`<select aria-label="Time" value=${span} onChange=${(/** @type {any} */ event) => stretch(event.target.value)}>${SPANS.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>`}
+      <span class="dim">${data.history ? "" : "the last hour, "}to ${clock(data.end)}</span>
       <label class="right"><input type="checkbox" checked=${table} onChange=${(/** @type {any} */ event) => show(event.target.checked)} /> as a table</label></div>
     ${error && html`<${Failed} error=${error} again=${again} />`}
     ${span === "hour" && html`<dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>`}
     <${Servers} all=${servers?.endpoints ?? []} />
-    ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Numbers} data=${data} />` : html`<${Plots} data=${data} />`}
+    ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Rows} label="The last hour in numbers" rows=${rows(data)} none="Nothing in the last hour." />` : html`<${Plots} data=${data} />`}
     <p class="dim">Longer than an hour: the <a href="#/help/costs">history</a>, or <code>/metrics</code> and the dashboard in docs (<a href="#/help/metrics">how</a>).</p>
   </div>`;
 }
@@ -47,15 +47,4 @@ function Plots({ data }) {
     return html`<figure><figcaption>${title}${curves.length > 1 && html`<span class="legend">${curves.map(({ kind, label }) => html`<span><i class=${`k-${kind}`}></i>${label}</span>`)}</span>`}</figcaption>
       <${Plot} x=${x} curves=${curves.map((curve) => ({ ...curve, values: curve.of(data) }))} crosses=${crosses} hour=${true} whole=${whole} tell=${tell} said=${said(data)} /></figure>`;
   })}</div>`;
-}
-
-/** @param {{ data: any }} props */
-function Numbers({ data }) {
-  const made = rows(data);
-  if (!made.length) return html`<p class="dim">Nothing in the last hour.</p>`;
-  const heads = Object.keys(made[0]);
-  return html`<div class="wide" tabindex="0" role="region" aria-label="The last hour in numbers"><table class="numbers">
-    <thead><tr>${heads.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-    <tbody>${made.map((row) => html`<tr>${heads.map((name, at) => html`<td class=${at ? "num" : null}>${typeof row[name] === "string" ? row[name] : number(row[name])}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
 }

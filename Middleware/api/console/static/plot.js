@@ -58,11 +58,11 @@ function options(props, element) {
   const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
   const told = (/** @type {(mark: number) => string} */ tell) => (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map(tell);
   return {
-    width: element.clientWidth || 200, height: height(props), legend: { show: false }, padding: props.hour ? [8, 16, 0, 0] : [8, 6, 8, 0],
+    width: element.clientWidth || 200, height: height(props), legend: { show: false }, padding: props.hour ? [8, props.moment ? 30 : 16, 0, 0] : [8, 6, 8, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, ...(props.hour ? { sync: { key: "hour" } } : {}) },
     scales: { x: { time: Boolean(props.hour) }, y: { range: upwards } },
     axes: [{ ...axis, show: Boolean(props.hour), size: 22, values: told(props.moment ?? ((mark) => clock(mark).slice(-8, -3))) },
-      { ...axis, size: 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: told((mark) => (mark ? props.tell(mark) : "0")) }],
+      { ...axis, size: props.moment ? 58 : 46, space: 24, incrs: props.whole ? WHOLE : undefined, values: told((mark) => (mark ? props.tell(mark) : "0")) }],
     series: [{}, ...lines, ...(props.crosses ? [failed] : [])],
     hooks: { setCursor: [(/** @type {any} */ shown) => say(shown, props, element)] },
   };

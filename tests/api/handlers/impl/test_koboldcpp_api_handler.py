@@ -297,6 +297,16 @@ class TestTheServer:
         first.join(PATIENCE_S)
 
 
+@pytest.mark.parametrize("at", ["", "/as/mira", "/as/novel"])
+def test_a_request_is_its_keys_at_any_address(waiting, at):
+    """Asked for, and aborted, by its `genkey` there or elsewhere (operate.md 4)."""
+    running = waiting(f"/as/mira{STREAM}", {"genkey": "K"})
+    assert running.client.post(f"{at}{CHECK}", json={"genkey": "K"}).json == {"results": [{"text": ""}]}
+    assert running.client.post(f"{at}{ABORT}", json={"genkey": "other"}).json == NOT_DONE
+    assert running.client.post(f"{at}{ABORT}", json={"genkey": "K"}).json == DONE
+    assert running.over().status_code == 200
+
+
 FIELDS = ["prompt", "memory", "images", "genkey", "model", "stream", "max_length", "stop_sequence", "quiet"]
 
 
