@@ -197,12 +197,15 @@ def _default(shape: Mapping[str, Any], words: list[Any]) -> Any:
 
 # --- the rest ---
 
+EACH_ENTRY = "<name>"
+"""Stands for any name, in a file whose entries have no fields."""
+
 
 def _file(kind: str, schema: Mapping[str, Any]) -> JsonObject:
-    """A kind of config file. Of one that holds entries by name: the fields of an entry."""
-    holder: Mapping[str, Any] = schema
-    if not schema.get("properties") and isinstance(schema.get("additionalProperties"), Mapping):
-        holder = schema["additionalProperties"]
+    """A kind of config file. Of one that holds entries by name: the fields of an entry, or what each is."""
+    holder, entries = schema, schema.get("additionalProperties")
+    if not schema.get("properties") and isinstance(entries, Mapping):
+        holder = entries if "properties" in entries else {"properties": {EACH_ENTRY: entries}}
     required = _required_fields(holder)
     return {
         "kind": kind,
