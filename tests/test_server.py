@@ -13,6 +13,9 @@ from flask import Flask
 import server
 from Middleware.api.serving import startup, waitress_server
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+from Middleware.services.backup import tree_use
+from Middleware.services.backup.tree_swap import Step, Swap
+from Middleware.utilities.file_locks import hold_folder
 from tests.patience import PATIENCE_S
 
 HOUSE = Path(__file__).resolve().parents[1]
@@ -177,3 +180,54 @@ def test_a_command_on_a_folder_that_is_not_there_says_so(tmp_path, words):
     """As a start does; `--validate` has its own form of a finding."""
     with pytest.raises(SystemExit, match="nowhere: there is no such folder"):
         server.main(["--ConfigDirectory", str(tmp_path / "nowhere"), *words])
+
+
+class TestFolders:
+    """Servers and commands hold the folders together; data of a newer major version is refused."""
+
+    @pytest.fixture
+    def public(self, tmp_path):
+        """An installation of its own."""
+        assert server.main(["--init", str(tmp_path)]) == 0
+        return tmp_path / "Public"
+
+    def test_what_a_killed_restore_left_is_undone_before_the_settings_are_read(self, public, monkeypatch):
+        swap = Swap(public, [public])
+        swap.begin()
+        swap.steps = [Step(0, "Configs", True, False)]
+        swap._write("swapping")
+        swap._do(swap.steps[0])
+        seen = []
+        monkeypatch.setattr(startup, "prepare", lambda launch: seen.append(launch) or None)
+        monkeypatch.setattr(waitress_server, "serve", lambda launch, made: 0)
+        assert server.main(["--PublicDirectory", str(public), "--User", "demo"]) == 0
+        assert (public / "Configs" / "Users" / "demo.json").exists()
+        assert "cannot be read" not in str(seen[0].warnings)
+
+    def test_they_are_held_while_it_serves(self, public, monkeypatch):
+        alone = []
+        monkeypatch.setattr(
+            waitress_server, "serve", lambda launch, made: alone.append(hold_folder(public, alone=True)) or 0
+        )
+        assert server.main(["--PublicDirectory", str(public), "--User", "demo"]) == 0
+        assert alone == [None]
+        hold = hold_folder(public, alone=True)
+        assert hold is not None
+
+    def test_a_start_during_a_restore_says_so(self, public, monkeypatch):
+        hold = hold_folder(public, alone=True)
+        monkeypatch.setitem(tree_use.use_together.__kwdefaults__, "patience_s", 0.0)
+        with pytest.raises(SystemExit, match="a restore is at work"):
+            server.main(["--PublicDirectory", str(public), "--validate"])
+        assert hold is not None
+
+    def test_a_server_does_not_touch_data_of_a_newer_major_version(self, public):
+        (public / "version.json").write_text('{"version": "99.0.0", "backups": {}}')
+        with pytest.raises(SystemExit, match=r"99\.0\.0 has written to .* --restore FILE\.zip --replace"):
+            server.main(["--PublicDirectory", str(public), "--User", "demo"])
+
+    def test_nor_does_a_command_that_writes_discussions(self, public, capsys):
+        (public / "version.json").write_text('{"version": "99.0.0", "backups": {}}')
+        assert server.main(["--PublicDirectory", str(public), "--User", "demo", "--memory", "list"]) == 1
+        assert "99.0.0 has written to" in capsys.readouterr().out
+        assert server.main(["--PublicDirectory", str(public), "--validate"]) == 0

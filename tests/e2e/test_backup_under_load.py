@@ -27,7 +27,14 @@ SETTINGS = {
     "chunkEstimatedTokenSize": 40,
     "maxMessagesBetweenChunks": 4,
     "lookbackStartTurn": 3,
-    "vectorMemoryEndpointName": "Model",
+}
+FACTS = {"type": "Standard", "endpointName": "Model", "prompt": "note-of-backup {agent1Input}"}
+OF_VECTORS = {
+    "useVectorForQualityMemory": True,
+    "vectorMemoryWorkflowName": "Facts",
+    "vectorMemoryChunkEstimatedTokenSize": 40,
+    "vectorMemoryMaxMessagesBetweenChunks": 4,
+    "lookbackStartTurn": 3,
 }
 FILES, VECTORS = ("file-a", "file-b"), ("vector-a", "vector-b")
 USERS = {
@@ -37,7 +44,7 @@ USERS = {
     },
     "vic": {
         "user": {"discussionIdMemoryFileWorkflowSettings": "Memory"},
-        "workflows": {"Chat": [ANSWER, {"type": "QualityMemory"}]},
+        "workflows": {"Chat": [ANSWER, {"type": "QualityMemory"}], "Facts": [FACTS]},
     },
 }
 TURNS = 12
@@ -60,10 +67,7 @@ def server(backend, tmp_path):
         link.unlink()
         shutil.copytree(real, link)
     write(public / "Configs" / "Workflows" / "ann" / "Memory.json", SETTINGS)
-    write(
-        public / "Configs" / "Workflows" / "vic" / "Memory.json",
-        {**SETTINGS, "useVectorForQualityMemory": True},
-    )
+    write(public / "Configs" / "Workflows" / "vic" / "Memory.json", OF_VECTORS)
     started = TwoWorkers(public, USERS, ("--concurrency", "8"))
     yield started
     started.stop()

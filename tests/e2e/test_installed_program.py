@@ -269,7 +269,12 @@ class TestProgram:
         assert f"Start the server with: headrace --PublicDirectory {public}\n" in told
         text = program.answer("--PublicDirectory", "x/Public", "--file-logging", cwd=tmp_path)
         assert text and "<think>" not in text and not text.startswith("Assistant")
-        assert {entry.name for entry in public.iterdir()} == {"Configs", "logs", "workflow_python_scripts"}
+        assert {entry.name for entry in public.iterdir()} == {
+            "Configs",
+            "logs",
+            "version.json",
+            "workflow_python_scripts",
+        }
         assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
 
     @pytest.mark.skipif(os.name == "nt", reason="the data folder of Windows cannot be moved for a test")

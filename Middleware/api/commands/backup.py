@@ -43,8 +43,8 @@ _TOLD = re.compile(r"a link |not a plain file|--Public|it is no text|a damaged")
 """Reasons for leaving something out that a reader should know; locks, logs and caches are none."""
 
 
-@COMMANDS.register("backup")
 @COMMANDS.register("backup_dir")
+@COMMANDS.register("backup")
 class Backup(Command):
     """Writes a backup."""
 

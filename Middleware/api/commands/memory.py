@@ -69,7 +69,9 @@ class Memory(Command):
             help=f"Look after the memories of a user's discussions. The actions are {', '.join(ACTIONS)}.",
         )
         parser.add_argument(
-            "--preview", action="store_true", help="Show what --memory would do without doing it."
+            "--preview",
+            action="store_true",
+            help="Show what --memory or --restore would do without doing it.",
         )
         parser.add_argument(
             "--matching", metavar="TEXT", help="With --memory forget: forget every memory that contains TEXT."

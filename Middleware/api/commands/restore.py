@@ -28,6 +28,7 @@ from Middleware.config.validation import ERROR, Finding
 from Middleware.services.backup.archive import Archive, BackupRefused, Manifest
 from Middleware.services.backup.restoring import (
     Plan,
+    kept_files,
     lacking_space,
     plan_restore,
     refused_names,
@@ -89,7 +90,8 @@ class Restore(Command):
 def _restore(archive: Archive, arguments: Namespace) -> int:
     manifest = archive.manifest
     _refuse_newer(manifest)
-    plan = _plan(manifest)
+    _settle()
+    plan = _plan(archive)
     _tell_plan(archive, plan)
     _refuse_what_cannot_be(plan)
     in_the_way = plan.in_the_way()
@@ -109,8 +111,15 @@ def _refuse_newer(manifest: Manifest) -> None:
             raise BackupRefused(f"the backup is of version {version}, which this one, {VERSION}, cannot read")
 
 
-def _plan(manifest: Manifest) -> Plan:
+def _settle() -> None:
+    """What a killed restore has left is undone before anybody looks. Raises TreeBusy."""
     facts = launch_facts()
+    if folders := folders_of(facts):
+        use_together(facts.data_root, folders).give_back()
+
+
+def _plan(archive: Archive) -> Plan:
+    facts, manifest = launch_facts(), archive.manifest
     targets = {}
     for name, root in manifest.roots.items():
         place = place_of(facts, name, root["written"])
@@ -120,7 +129,9 @@ def _plan(manifest: Manifest) -> Plan:
             print(f"{name}: not restored, because {place} came with the program; name another folder")
         else:
             targets[name] = place.absolute()
-    return plan_restore(manifest, targets, facts.data_root.absolute(), kept=log_folders(facts))
+    kept = [*log_folders(facts), archive.source]
+    kept += [file for name in (PUBLIC, DATA) if name in targets for file in kept_files(targets[name])]
+    return plan_restore(manifest, targets, facts.data_root.absolute(), kept)
 
 
 def _tell_plan(archive: Archive, plan: Plan) -> None:
@@ -174,7 +185,6 @@ def _exchange(archive: Archive, plan: Plan, in_the_way: list[Path]) -> int:
     home = plan.home
     home.mkdir(parents=True, exist_ok=True)
     folders = existing([*folders_of(facts), *plan.bases])
-    use_together(home, folders).give_back()  # what a killed restore has left is undone now
     with ExitStack() as stack:
         holds = hold_all(folders, alone=True)
         if holds is None:

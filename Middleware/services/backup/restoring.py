@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Middleware.services.backup.archive import Archive, BackupRefused, Manifest
-from Middleware.services.backup.taking import DATABASE_PARTS, VERSION_FILE
+from Middleware.services.backup.taking import DATABASE_PARTS, stays_in_place
 from Middleware.services.backup.tree_swap import Step, Swap
+from Middleware.services.backup.tree_use import VERSION_FILE
 from Middleware.utilities.file_utils import atomic_write, is_device_name
 
 Unit = tuple[int, str]
@@ -59,7 +60,7 @@ def plan_restore(
     manifest: Manifest, targets: Mapping[str, Path], home: Path, kept: Iterable[Path] = ()
 ) -> Plan:
     """`targets`: root of the backup -> folder; a root without one is not restored. `home`: the data root.
-    `kept`: folders that stay where they are, whatever holds them. Raises BackupRefused where two files would
+    `kept`: what stays where it is, whatever holds it. Raises BackupRefused where two files would
     have one place.
     """
     real = {name: Path(os.path.realpath(path)) for name, path in targets.items()}
@@ -78,6 +79,13 @@ def plan_restore(
         plan.places[name] = number, path.relative_to(bases[number]).as_posix()
         plan.units.setdefault((number, unit), []).append(name)
     return plan
+
+
+def kept_files(folder: Path) -> list[Path]:
+    """Files below a folder that are in no backup and must stay: other backups, logs."""
+    return [
+        Path(place, name) for place, _, names in os.walk(folder) for name in names if stays_in_place(name)
+    ]
 
 
 def _placed(manifest: Manifest, targets: Mapping[str, Path], aside: list[str]) -> Iterator[tuple[str, Path]]:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from Middleware.config.paths import is_discussion_id
 from Middleware.services.backup.archive import ArchiveWriter, Manifest, writing
+from Middleware.services.backup.tree_use import VERSION_FILE
 from Middleware.services.discussion_folders import NAMES, flat_ids
 from Middleware.services.discussion_store import VECTOR_DATABASE, DiscussionStore
 from Middleware.utilities.file_locks import hold_lock, is_damage
@@ -29,8 +30,6 @@ logger = logging.getLogger(__name__)
 Mask = Callable[[bytes], tuple[bytes, list[str]] | None]
 """The bytes of a config file -> without secrets, and where they were; None: it is no text."""
 
-VERSION_FILE = "version.json"
-"""In the data root: which version wrote there. A backup tells it in its manifest, and takes no file."""
 OWN_NAME = re.compile(r"headrace-(before-restore-)?\d{8}T\d{6}Z(-\d+)?\.zip")
 """Names of backups that the program chose."""
 
@@ -370,6 +369,11 @@ def _children(folder: Path) -> list[os.DirEntry[str]]:
             return [each for each in entries if not _LOCK.fullmatch(each.name)]
     except OSError:
         return []
+
+
+def stays_in_place(name: str) -> bool:
+    """Whether a file of this name is in no backup, and must stay when the folder that holds it goes."""
+    return bool(OWN_NAME.fullmatch(name) or _LOG.fullmatch(name))
 
 
 def _why_not_file(name: str) -> str | None:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import LaunchFacts, is_same_path, shipped_public
-from Middleware.services.backup.taking import VERSION_FILE
 from Middleware.services.backup.tree_swap import (
     SwapUnclear,
     bases_of,
@@ -30,6 +29,8 @@ from Middleware.utilities.install_layout import is_shipped, program, quote_words
 
 logger = logging.getLogger(__name__)
 
+VERSION_FILE = "version.json"
+"""In the data root: which version wrote there. A backup tells it in its manifest, and takes no file."""
 PATIENCE_S = 30.0
 """How long a start waits for another one that undoes a restore."""
 _POLL_S = 0.05

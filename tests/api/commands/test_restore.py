@@ -12,6 +12,7 @@ import pytest
 
 from Middleware.api.launch_arguments import parse
 from Middleware.common.constants import VERSION
+from Middleware.services.backup.tree_swap import Step, Swap
 from Middleware.services.backup.tree_use import folders_of, use_together
 from Middleware.services.history import history_file, open_history
 
@@ -310,3 +311,43 @@ class TestHistory:
             0,
             True,
         )
+
+
+class TestWhatIsInNoBackup:
+    """It stays, also where the folder that holds it is replaced."""
+
+    @pytest.mark.parametrize("name", ["headrace-20200101T000000Z.zip", "wilmerai.log"])
+    def test_other_backups_and_logs(self, installation, tmp_path, name):
+        folder = installation.public / "kept"
+        folder.mkdir()
+        (folder / "readme.txt").write_text("old")
+        installation.run("--backup", tmp_path / "a.zip")
+        (folder / name).write_text("mine")
+        (folder / "readme.txt").write_text("new")
+        assert installation.run("--restore", tmp_path / "a.zip", "--replace")[0] == 0
+        assert {path.name: path.read_text() for path in folder.iterdir()} == {
+            name: "mine",
+            "readme.txt": "old",
+        }
+
+    def test_the_backup_itself_and_the_one_before_it(self, installation):
+        folder = installation.public / "kept"
+        folder.mkdir()
+        (folder / "readme.txt").write_text("old")
+        installation.run("--backup", folder / "a.zip")
+        assert installation.run("--restore", folder / "a.zip", "--replace")[0] == 0
+        assert sorted(path.name.partition("-2")[0] for path in folder.iterdir()) == [
+            "a.zip",
+            "headrace-before-restore",
+            "readme.txt",
+        ]
+
+    def test_a_killed_restore_is_undone_before_anybody_looks(self, installation, backup):
+        swap = Swap(installation.public, [installation.public])
+        swap.begin()
+        swap.steps = [Step(0, "Configs", True, False)]
+        swap._write("swapping")
+        swap._do(swap.steps[0])
+        assert not installation.configs.exists()
+        assert installation.run("--restore", backup, "--replace", "--preview")[0] == 0
+        assert installation.configs.exists()

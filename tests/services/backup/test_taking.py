@@ -1,0 +1,137 @@
+"""Discussions are taken whole, wherever they lie, while others work with them. Source: spec operate.md 3, memory.md 2."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+
+import pytest
+
+from Middleware.services.backup import taking
+from Middleware.services.backup.archive import ArchiveWriter, Manifest
+from Middleware.services.backup.taking import Root, take_backup
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
+from Middleware.utilities.file_locks import locked_in_time
+from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "data" / "DiscussionIds"
+    folder.mkdir(parents=True)
+    return Root("discussions", folder, install=tmp_path / "install")
+
+
+@pytest.fixture
+def take(tmp_path):
+    def run(*roots):
+        manifest = take_backup(tmp_path / "a.zip", roots, Manifest("1.0.0", "", "", {}))
+        return sorted(manifest.files), manifest
+
+    return run
+
+
+def remember(folder, discussion_id="trip", **facts):
+    store = DiscussionStore(folder, discussion_id, **facts)
+    ChunkList(store, "memories.json").replace(Entry("x", "1"))
+    return store
+
+
+class TestOldPlaces:
+    """A root that is restored elsewhere has no old places: what lies there goes where it belongs."""
+
+    def test_a_discussion_in_the_folder_of_the_install(self, root, take, tmp_path):
+        remember(tmp_path / "install" / "Public" / "DiscussionIds")
+        assert take(root)[0] == ["discussions/trip/memories.json"]
+
+    def test_the_folder_of_today_counts_first(self, root, take, tmp_path):
+        remember(tmp_path / "install" / "Public" / "DiscussionIds")
+        (remember(root.path).folder / "timestamps.json").write_text("{}")
+        assert take(root)[0] == ["discussions/trip/memories.json", "discussions/trip/timestamps.json"]
+
+    def test_a_vector_database_beside_the_folders(self, root, take, tmp_path):
+        """Also of a discussion that has nothing else; and once, though the Public folder is taken as well."""
+        public = tmp_path / "install" / "Public"
+        public.mkdir(parents=True)
+        store = DiscussionStore(tmp_path / "made", "trip")
+        VectorDatabase(store).save(ChunkRecord("h", ("h",)), [{"summary": "s"}], after=None)
+        store.path("vector_memory.db").rename(public / "trip_vector_memory.db")
+        names, _ = take(root, Root("public", public))
+        assert names == ["discussions/trip/vector_memory.db"]
+
+    def test_flat_files_stay_flat(self, root, take):
+        """Any root may have them."""
+        (root.path / "trip_memories.json").write_text("[]")
+        assert take(root)[0] == ["discussions/trip_memories.json"]
+
+    def test_a_lock_leaves_the_old_folder_in_use(self, root, take, tmp_path):
+        """A new folder would hide it."""
+        old = remember(tmp_path / "install" / "Public" / "DiscussionIds").folder
+        take(root)
+        assert not (root.path / "trip").exists()
+        assert DiscussionStore(root.path, "trip", install=tmp_path / "install").folder == old
+
+
+class TestTogether:
+    @pytest.mark.parametrize("facts", [{}, {"key_hash": "62af8704764faf8e"}], ids=["plain", "key"])
+    def test_nobody_writes_while_a_discussion_is_taken(self, root, take, monkeypatch, facts):
+        store = remember(root.path, **facts)
+        (store.folder / "timestamps.json").write_text("{}")
+        held, add = [], ArchiveWriter.add
+
+        def look(self, *words):
+            def another():
+                with locked_in_time(store.folder / ".lock", 0) as free:
+                    held.append(not free)
+
+            thread = threading.Thread(target=another)
+            thread.start()
+            thread.join()
+            add(self, *words)
+
+        monkeypatch.setattr(ArchiveWriter, "add", look)
+        take(root)
+        assert held == [True, True]
+
+    def test_a_folder_of_a_key_that_is_renamed_meanwhile(self, root, take, monkeypatch):
+        """By `--memory rekey`: its discussions are found under the new name."""
+        remember(root.path, key_hash="62af8704764faf8e")
+        look, looked = taking._Taking._take_discussion, []
+
+        def rename_first(self, *words):
+            if not looked:
+                looked.append(words)
+                (root.path / "62af8704764faf8e").rename(root.path / "0123456789abcdef")
+            look(self, *words)
+
+        monkeypatch.setattr(taking._Taking, "_take_discussion", rename_first)
+        names, manifest = take(root)
+        assert names == ["discussions/0123456789abcdef/trip/memories.json"]
+        assert manifest.troubles == []
+
+    def test_a_file_that_is_gone_meanwhile_is_no_trouble(self, root, take, monkeypatch):
+        store = remember(root.path)
+        take_file = taking._Taking._take_file
+
+        def remove_first(self, path, name):
+            path.unlink()
+            take_file(self, path, name)
+
+        monkeypatch.setattr(taking._Taking, "_take_file", remove_first)
+        assert take(root)[1].troubles == []
+        assert store.folder.exists()
+
+
+def test_a_root_in_another_is_taken_once(tmp_path, take):
+    """Under its own name."""
+    remember(tmp_path / "Public" / "chats" / "here")
+    names, _ = take(
+        Root("public", tmp_path / "Public"), Root("discussions", tmp_path / "Public" / "chats" / "here")
+    )
+    assert names == ["discussions/trip/memories.json"]
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert archive.testzip() is None
+
+
+def test_a_root_that_is_not_there_has_nothing(tmp_path, take):
+    assert take(Root("public", tmp_path / "gone"))[0] == []
