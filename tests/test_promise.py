@@ -57,10 +57,10 @@ def test_what_is_taken_away_is_found(now, kind, name):
     ("kind", "name", "change", "fault"),
     [
         ("arguments", "--port", ["no value"], "no longer has: one value"),
-        ("fields", "user.json stream", ["null"], "no longer has: boolean"),
+        ("fields", "user.json allowSharedWorkflows", ["null"], "no longer has: boolean"),
         ("routes", "/api/chat", ["POST"], "no longer has: DELETE"),
         ("metrics", "headrace_answer_seconds", ["kind histogram", "label user"], "no longer has: label workflow"),
-        ("node types", "Standard", ["needs type", "needs prompt"], "now needs prompt"),
+        ("node types", "WebFetch", ["needs type", "needs prompt"], "now needs prompt"),
         ("names", "Middleware.api.api_helpers.sse_format", ["data"], "no longer takes output_format"),
         ("names", "Middleware.api.api_helpers.sse_format", ["output_format", "data"], "takes output_format in place of data"),
         ("names", "Middleware.api.api_helpers.sse_format", ["data", "output_format", "more"], "now needs more"),
@@ -78,10 +78,10 @@ def test_more_is_no_fault(now):
     more = copy.deepcopy(now)
     for entries in more.values():
         entries["new"] = ["anything"]
-    more["fields"]["user.json stream"] = [*now["fields"]["user.json stream"], "string"]
+    more["fields"]["user.json steadyWindow"] = [*now["fields"]["user.json steadyWindow"], "array"]
     more["fields"]["user.json port"] = ["any"]
     more["routes"]["/api/chat"] = [*now["routes"]["/api/chat"], "PUT"]
-    more["node types"]["Standard"] = []
+    more["node types"]["WebFetch"] = []
     more["names"]["Middleware.api.api_helpers.sse_format"] = [
         "data",
         "output_format (optional)",

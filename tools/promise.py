@@ -293,6 +293,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="Write the promise of this version.")
     if parser.parse_args(words).write:
         path = FOLDER / f"{'.'.join(VERSION.split('.')[:2])}.json"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(_as_text(current()), "utf-8")
         print(f"{path}: written")
         return 0

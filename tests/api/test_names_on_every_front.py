@@ -331,7 +331,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.samp
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=NAMES,
     path=st.sampled_from(["/v1/models", "/props", "/api/tags", "/v1/chat/completions", "/mcp", "", "/"]),

@@ -15,7 +15,7 @@ import { ask } from "./server.js";
 const NO_TEXTS = new Map();
 const FIRST = "tutorial";
 /** Pages for those who change the program: found by search and by links, not listed. */
-const UNLISTED = ["architecture", "dependencies", "performance"];
+const UNLISTED = ["architecture", "dependencies", "performance", "releasing"];
 const GUIDES = ["Guides"];
 const GROUPS = [
   ["Nodes", "nodes/"], ["Cleaning rules", "rules/"], ["Clients", "frontends/"], ["Model servers", "backends/"], ["Examples", "examples/"],
