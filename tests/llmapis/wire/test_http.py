@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import pytest
 import responses
+from urllib3.exceptions import HTTPError
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.connections import IDLE_S, AbortHandle
@@ -163,6 +164,24 @@ class TestBodies:
         server = serve(answering(rig.SSE_HEAD + tail))
         with pytest.raises(BackendError) as caught:
             body_of(transport, server.url)
+        assert caught.value.kind == "protocol_error"
+
+    def test_what_the_library_calls_by_no_other_name_is_a_protocol_error(self, serve, rig, transport):
+        """A failure of the wire for which there is no word of its own."""
+        server = serve(answering(rig.SSE_HEAD + b"2\r\nhi\r\n"))
+        answer = transport.post(post(server.url), AbortHandle())
+
+        class Broken:
+            def reads(self, tick_s, limit_s):
+                raise HTTPError("odd")
+
+            def drain(self, within_s):
+                return False
+
+        answer._body = Broken()
+        with pytest.raises(BackendError, match="the answer cannot be read: odd") as caught:
+            list(answer.read_pieces())
+        answer.close()
         assert caught.value.kind == "protocol_error"
 
     def test_gzip_that_is_none_is_a_protocol_error(self, serve, rig, transport):

@@ -233,6 +233,11 @@ class TestMessages:
         assert one.receive(0) == two.receive(0) == ["cancel a", "cancel b"]
         assert one.receive(0) == []
 
+    def test_who_has_mail_waits_for_no_more(self, one, two):
+        """However long it would have waited."""
+        one.tell("cancel a")
+        assert two.receive(PATIENCE_S) == ["cancel a"]
+
     def test_a_listener_is_woken(self, one, two):
         """By the message, not by the end of its time."""
         heard = []

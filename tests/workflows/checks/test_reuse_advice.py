@@ -83,6 +83,13 @@ def test_an_instruction_in_front(advised):
     assert found.after.read_chars < found.before.read_chars / 10
 
 
+def test_nodes_of_a_server_get_the_same_front(advised):
+    """The one that another of them has: then both begin alike, and neither pushes the other out."""
+    steady = "{chat_system_prompt_steady}"
+    found = advised(ask(systemPrompt=steady), ask(systemPrompt="Write a draft."))
+    assert {"systemPrompt": steady, "latePrompt": "Write a draft."} in [one.change for one in found.advice]
+
+
 def test_what_it_hides_is_found_in_a_second_walk(advised):
     """The window moves behind the instruction."""
     found = advised(

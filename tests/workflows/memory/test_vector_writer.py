@@ -305,6 +305,13 @@ class TestBeside:
         ]
         assert json.loads(embedder.calls[0].request.body)["input"] == ["fact of word 0", "old 1"]
 
+    def test_no_endpoint_is_no_fault(self, on, rows, caplog):
+        """Vectors are made where the settings name one for them."""
+        on.settings(**ON)
+        on.turn(talk(3))
+        assert len(rows()) == 3
+        assert "got no vectors" not in caplog.text
+
     @pytest.mark.parametrize("endpoint", ["nobody", "chat"])
     def test_a_wrong_endpoint_costs_no_memory(self, on, rows, caplog, endpoint):
         on.settings(**ON, embeddingEndpointName=endpoint)
