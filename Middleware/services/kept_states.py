@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 UNDO = ".undo"
 MOST_STATES = 5
-_UNFINISHED, _MAKING, _NAMES = "unfinished", ".making", "names"
+_UNFINISHED, _MAKING, _GOING, _NAMES = "unfinished", ".making", ".going", "names"
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 _STATE = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 _DATABASE = ".db"
@@ -98,7 +98,7 @@ class KeptStates:
         (self._folder / _UNFINISHED).unlink(missing_ok=True)
         sync_folder(self._folder)
         for state in self.states[:-MOST_STATES]:
-            shutil.rmtree(self._folder / state)
+            self._remove(state)
 
     def put_back(self, state: str) -> None:
         """Make the files what they were. A file that was not there goes; a database becomes empty, for others
@@ -126,23 +126,35 @@ class KeptStates:
             state = (self._folder / _UNFINISHED).read_text("ascii")
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if _STATE.fullmatch(state):
+        if _STATE.fullmatch(state) and (self._folder / state).exists():  # else it was put back whole
             self.put_back(state)
         self.drop(state)
         return True
 
     def drop(self, state: str) -> None:
         """`state` is put back, so it is not kept any longer."""
-        (self._folder / _UNFINISHED).unlink(missing_ok=True)
         if _STATE.fullmatch(state):
-            shutil.rmtree(self._folder / state, ignore_errors=True)
+            self._remove(state)
+        (self._folder / _UNFINISHED).unlink(missing_ok=True)
         with suppress(OSError):  # other states are in it
             self._folder.rmdir()
 
     def remove(self) -> None:
         """Remove all states."""
+        for state in self.states:
+            self._remove(state)
         if self._folder.exists():
             shutil.rmtree(self._folder)
+
+    def _remove(self, state: str) -> None:
+        """At once, whoever is killed meanwhile: a state that had lost some of its files would say that they
+        had not been there.
+        """
+        going = self._folder / _GOING
+        shutil.rmtree(going, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.rename(self._folder / state, going)
+        shutil.rmtree(going, ignore_errors=True)
 
 
 class Correctable(ABC):

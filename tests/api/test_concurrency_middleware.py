@@ -313,7 +313,7 @@ class TestModelsOfAMachine:
 
     def test_the_model_of_the_address_counts_first(self):
         """Whatever the body says (operate.md 4)."""
-        environ = self.request({"model": "a"}) | {MODEL_OF_ADDRESS: "b"}
+        environ = asking({"model": "a"}) | {MODEL_OF_ADDRESS: "b"}
         assert machine_asked(environ, self.DOORS, is_task=False) == Ask("desk", "b")
 
     def test_another_route_says_nothing(self):

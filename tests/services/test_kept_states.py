@@ -143,6 +143,43 @@ class TestKilled:
         assert store.read_json("a.json", "") == "new"
         assert (len(store.kept_states.states), store.kept_states.has_unfinished) == (1, False)
 
+    @pytest.fixture
+    def dies(self, monkeypatch):
+        """A folder's removal is killed when one of its files is gone."""
+
+        def half(folder, ignore_errors=False):
+            files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.exists() else []
+            if files:
+                files[0].unlink()
+                raise SystemExit
+
+        monkeypatch.setattr("Middleware.services.kept_states.shutil.rmtree", half)
+
+    @pytest.mark.parametrize("action", ["undo", "five", "remove"])
+    def test_what_was_half_removed_is_no_state(self, store, action, dies):
+        """Else it would say that the files it has lost had not been there."""
+        states = store.kept_states
+        kept = [states.keep(NAMES) for _ in range(6)]
+        act = {"undo": lambda: states.drop(kept[-1]), "five": states.end, "remove": states.remove}
+        with pytest.raises(SystemExit):
+            act[action]()
+        assert states.states == (kept[:-1] if action == "undo" else kept[1:])
+        assert all((store.folder / ".undo" / state / "a.json").exists() for state in states.states)
+
+    def test_one_that_was_put_back_whole_is_not_asked_for_again(self, half, monkeypatch):
+        """Killed between its state's end and its mark's."""
+        states = half.kept_states
+
+        def die(path, missing_ok=False):
+            raise SystemExit
+
+        with monkeypatch.context() as patch:
+            patch.setattr("Middleware.services.kept_states.Path.unlink", die)
+            with pytest.raises(SystemExit):
+                states.undo_unfinished()
+        half.settle()
+        assert (half.read_json("a.json", ""), states.has_unfinished) == ("old", False)
+
     def test_what_was_half_kept_is_no_state(self, states, tmp_path):
         (tmp_path / ".undo/.making").mkdir(parents=True)
         (tmp_path / ".undo/.making/a.json").write_text("odd")

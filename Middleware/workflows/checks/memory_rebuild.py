@@ -120,12 +120,12 @@ class Rebuild:
         left = kind.left(beside, items)
         if not left and not kind.worth_it(beside, store):
             left = _count_chunks(items)
-            shutil.rmtree(beside.folder)
+            _remove(beside)
         if not left:
             kind.clear(store)
             with correct(store):
                 kind.put_in_place(beside, store, settings)
-            shutil.rmtree(beside.folder)
+            _remove(beside)
         return left
 
     def makes_document(self) -> bool:
@@ -173,6 +173,12 @@ def _kind_of(settings: SettingsFile) -> Kind:
 def _count_chunks(items: Items) -> int:
     """How many of them get a memory."""
     return sum(not item.forgotten for item in items)
+
+
+def _remove(beside: DiscussionStore) -> None:
+    """Its mark goes first, so that nobody goes on with what is left if this is killed."""
+    beside.path(_MARKER).unlink(missing_ok=True)
+    shutil.rmtree(beside.folder)
 
 
 def _begin(beside: DiscussionStore, kind: str, items: Items) -> None:

@@ -58,7 +58,7 @@ OURS = sorted(STATIC.glob("*.js"))
 
 class TestSizes:
     def test_our_script_and_style_are_small(self) -> None:
-        assert gzipped_code([*OURS, STATIC / "console.css"]) < 76_000
+        assert gzipped_code([*OURS, STATIC / "console.css"]) < 77_000
 
     def test_the_page_is_small_in_all(self) -> None:
         ours = gzipped_code([*OURS, STATIC / "console.css", STATIC / "index.html"])

@@ -18,13 +18,16 @@ CODE = """
 from gevent import monkey; monkey.patch_all()
 import gevent, sys
 from Middleware.workflows.tools.curl_runner import run_curl
+from tests.patience import growing_limits
 
 beats = []
 gevent.spawn(lambda: [beats.append(gevent.sleep(0.01)) for _ in range(9999)])
 jobs = [gevent.spawn(run_curl, [], "in", timeout_s=60, cap=300_000) for _ in range(20)]
 gevent.joinall(jobs)
 print({(len(job.value.stdout), len(job.value.stderr), job.value.returncode) for job in jobs}, len(beats) > 5)
-late = run_curl(["late"], "", timeout_s=0.2, cap=None)
+limits = growing_limits()
+while not (late := run_curl(["late"], "", timeout_s=next(limits), cap=None)).stdout:
+    pass
 print(late.late, late.stdout, late.returncode)
 """
 PROGRAM = """#!/bin/sh

@@ -253,15 +253,19 @@ class TestTheServer:
         facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=PATIENCE_S)
         app, held = serve(), Held(engine)
         client = app.test_client()
-        posts = [
-            in_background(lambda: app.test_client().post(WHOLE, json={"prompt": "Hi"})) for _ in range(2)
-        ]
+        answers = []
+
+        def ask():
+            answers.append(app.test_client().post(WHOLE, json={"prompt": "Hi"}, buffered=True).status_code)
+
+        posts = [in_background(ask) for _ in range(2)]
         assert held.began.wait(PATIENCE_S)
         while client.get("/api/extra/perf").json["queue"] != 1:
             threading.Event().wait(0.005)
         held.free.set()
         for post in posts:
             post.join(PATIENCE_S)
+        assert answers == [200, 200]
 
     @pytest.mark.parametrize(
         ("data", "value"),
