@@ -53,6 +53,7 @@ class TestSent:
     def test_the_box_of_the_message_where_it_leaves_is_marked(self, page):
         """And no other; the words that differ stand above."""
         marked = page.locator(".msg", has=page.locator(".left"))
+        marked.first.wait_for()
         assert marked.count() == 1
         assert marked.locator("h2").inner_text().splitlines()[:2] == ["user", "leaves the one before here"]
         assert marked.locator("pre").inner_text() == "How much?"
