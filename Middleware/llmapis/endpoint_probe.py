@@ -7,7 +7,6 @@ soon as it knows. One try each, no failover, no preset of a node. Source: spec b
 from __future__ import annotations
 
 import difflib
-import json
 import socket
 import ssl
 import time
@@ -27,9 +26,9 @@ from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend
+from Middleware.llmapis.handlers.json_get import get_json
 from Middleware.llmapis.llm_api import LlmApiService
-from Middleware.llmapis.wire.connections import AbortHandle
-from Middleware.llmapis.wire.http import Post, causes_of, default_transport
+from Middleware.llmapis.wire.http import causes_of
 
 CONNECT_S = 10.0
 LIST_S = 10.0
@@ -161,29 +160,18 @@ def _models(handler: LlmApiHandler) -> tuple[str, ...] | None:
     if wanted is None:
         return None
     settings = handler.settings
-    post = Post(
-        url=wanted.url,
-        body=b"",
-        headers={**handler.request_headers(), "Accept": "application/json"},
-        endpoint=settings.endpoint.name,
+    listed = get_json(
+        handler,
+        wanted.url,
         connect_timeout_s=settings.connect_timeout_s,
-        read_timeout_s=min(settings.read_timeout_s, LIST_S),
-        tries=1,
-        secrets=settings.secrets,
-        method="GET",
+        limit_s=min(settings.read_timeout_s, LIST_S),
     )
-    try:
-        answer = default_transport().post(post, AbortHandle())
-    except BackendError as error:
-        if error.status is None:
-            raise
+    if listed is None:
         return None
     try:
-        return tuple(wanted.names(json.loads(answer.read_all())))
+        return tuple(wanted.names(listed))
     except (ValueError, LookupError, TypeError):
         return None
-    finally:
-        answer.close()
 
 
 def _probe_model(seen: Probe, handler: LlmApiHandler) -> Probe:

@@ -6,8 +6,6 @@ are asked: services on public hosts have nothing to say of it. Source: spec oper
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
@@ -21,13 +19,11 @@ from Middleware.llmapis.dialects.model_lists import koboldcpp_url, ollama_url, r
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
-from Middleware.llmapis.wire.connections import AbortHandle
-from Middleware.llmapis.wire.http import Post, default_transport
+from Middleware.llmapis.handlers.json_get import get_json
 from Middleware.services.loaded_models import Loaded
 
 LIMIT_S = 2.0
 """So long a server has for one answer."""
-MOST_BYTES = 4 << 20
 MOST_MODELS = 50
 
 
@@ -102,7 +98,7 @@ def ask_server(endpoint: EndpointConfig, url: str) -> Loaded | None:
             HandlerSettings(endpoint, endpoint.api_key, headers=endpoint.extra_headers)
         )
         for server in servers:
-            body = _get(handler, server.url_of(url))
+            body = _ask(handler, server.url_of(url))
             try:
                 models = tuple(server.models(body))[:MOST_MODELS]
             except (LookupError, TypeError, AttributeError):
@@ -113,46 +109,16 @@ def ask_server(endpoint: EndpointConfig, url: str) -> Loaded | None:
     return None
 
 
+def _ask(handler: LlmApiHandler, url: str) -> Any:
+    """The answer there, as `get_json`."""
+    return get_json(handler, url, connect_timeout_s=LIMIT_S, limit_s=LIMIT_S)
+
+
 def _slots(handler: LlmApiHandler, server: _Server, url: str) -> tuple[int, int] | None:
     if server.slots_url_of is None:
         return None
     try:
-        slots = _get(handler, server.slots_url_of(url))
+        slots = _ask(handler, server.slots_url_of(url))
         return sum(bool(slot["is_processing"]) for slot in slots), len(slots)
     except (BackendError, LookupError, TypeError):
         return None
-
-
-def _get(handler: LlmApiHandler, url: str) -> Any:
-    """The JSON value there; None for an answer that is none, or that says no. Raises BackendError without
-    any."""
-    settings = handler.settings
-    post = Post(
-        url=url,
-        body=b"",
-        headers={**handler.request_headers(), "Accept": "application/json"},
-        endpoint=settings.endpoint.name,
-        connect_timeout_s=LIMIT_S,
-        read_timeout_s=LIMIT_S,
-        tries=1,
-        secrets=settings.secrets,
-        method="GET",
-    )
-    end = time.monotonic() + LIMIT_S
-    try:
-        answer = default_transport().post(post, AbortHandle())
-    except BackendError as error:
-        if error.status is None:
-            raise
-        return None
-    data = bytearray()
-    try:
-        for piece in answer.read_pieces():
-            data += piece
-            if len(data) > MOST_BYTES or time.monotonic() > end:
-                return None
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    finally:
-        answer.close()

@@ -69,7 +69,7 @@ has such a name.
 """
 _STALE_S = 3600.0
 _LOCKS = re.compile(r"\.(lock|[^.]+\.lease)")
-_BROKEN_ZIP = (
+BROKEN_ZIP = (
     zipfile.BadZipFile,
     NotImplementedError,
     RuntimeError,
@@ -215,7 +215,7 @@ class DiscussionFolders:
             raise ArchiveRefused(
                 f"{source} cannot be read as a zip file: {error.strerror or error}"
             ) from error
-        except _BROKEN_ZIP as error:
+        except BROKEN_ZIP as error:
             raise ArchiveRefused(f"{source} cannot be read as a zip file: {error}") from error
         self.refuse_existing(discussion_id)
         return discussion_id, names

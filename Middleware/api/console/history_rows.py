@@ -10,7 +10,8 @@ from dataclasses import replace
 from Middleware.api.console.hour import Hour
 from Middleware.api.console.run_sums import all_nodes_usage, count_of
 from Middleware.api.console.run_texts import answering_node, costs_of
-from Middleware.api.console.stood_out import Around, all_that_stood_out, around_of, no_place
+from Middleware.api.console.stood_out import Around, all_that_stood_out, no_place
+from Middleware.api.console.unfilled_names import around_of
 from Middleware.api.console.view_contract import Hub
 from Middleware.services.history import HistoryRow
 from Middleware.services.run_trace import RunTrace

@@ -31,7 +31,8 @@ from Middleware.api.console.run_texts import (
     tokens_of,
     workflow_of,
 )
-from Middleware.api.console.stood_out import Around, all_that_stood_out, around_of, no_place, stood_out
+from Middleware.api.console.stood_out import Around, all_that_stood_out, no_place, stood_out
+from Middleware.api.console.unfilled_names import around_of
 from Middleware.api.console.view_contract import Hub
 from Middleware.common.costs import costs_json
 from Middleware.common.types import JsonObject

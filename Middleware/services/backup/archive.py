@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
 import os
 import re
 import shutil
 import stat
-import struct
 import time
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -27,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from Middleware.config.paths import is_flat_name
+from Middleware.services.discussion_folders import BROKEN_ZIP
 from Middleware.utilities.file_locks import hold_folder
 from Middleware.utilities.file_utils import sync_folder
 
@@ -38,19 +36,8 @@ _LEVEL = 3
 """Of compression: a discussion is held while its files are taken."""
 _ROOT_NAME = re.compile(r"[a-z]+(-[0-9]+)?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_BROKEN = (
-    zipfile.BadZipFile,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    KeyError,
-    ValueError,
-    TypeError,
-    struct.error,
-    zlib.error,
-    lzma.LZMAError,
-)
-"""What reading a zip file raises that is damaged, encrypted or compressed in an unknown way."""
+_BROKEN = (*BROKEN_ZIP, TypeError)
+"""What reading raises for a file that is no backup."""
 
 
 class BackupRefused(ValueError):

@@ -192,19 +192,14 @@ class GenerationView(MethodView, Generation):
 
     def machine_asked(self, body: JsonObject, *, is_task: bool) -> Ask | None:
         snapshot = default_snapshot()
-        choice = self.choose_model(body, snapshot)
-        try:
-            user = choice.settings(snapshot)
-        except ConfigError:  # said when it has its turn
+        choice, user = self._who_answers(body, snapshot)
+        if user is None:
             return None
         return machine_asked_first(snapshot, user, choice.workflow, choice.endpoint, is_task=is_task)
 
     def waiting(self, body: JsonObject, request_id: str, headers: Mapping[str, Any]) -> WaitingRequest | None:
-        snapshot = default_snapshot()
-        choice = self.choose_model(body, snapshot)
-        try:
-            user = choice.settings(snapshot)
-        except ConfigError:  # said when it has its turn
+        choice, user = self._who_answers(body, default_snapshot())
+        if user is None:
             return None
         key, stream = self.key(body, headers), self.streams(body, headers)
         context = RequestContext(
@@ -219,6 +214,16 @@ class GenerationView(MethodView, Generation):
             task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
         )
         return WaitingRequest(context, self.wire.front or self.api_type, stream, newest_text(body))
+
+    def _who_answers(
+        self, body: JsonObject, snapshot: ConfigSnapshot
+    ) -> tuple[ModelChoice, UserSettings | None]:
+        """None in place of settings that cannot be read: that is said when the request has its turn."""
+        choice = self.choose_model(body, snapshot)
+        try:
+            return choice, choice.settings(snapshot)
+        except ConfigError:
+            return choice, None
 
     def receive_body(self) -> tuple[bytes, JsonObject]:
         """The body as it came, and read, with the model of its address. Raises ClientRequestError for one

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from Middleware.api.console.stood_out import around_of, stood_out
+from Middleware.api.console.stood_out import stood_out
+from Middleware.api.console.unfilled_names import around_of
 from Middleware.config.loader import ConfigTree
 from tests.api.console.conftest import a_hub
 from tests.api.console.traced import FILE, node_of, run_of
