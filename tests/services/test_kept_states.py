@@ -6,6 +6,7 @@ import sqlite3
 import stat
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -170,8 +171,12 @@ class TestKilled:
         """Killed between its state's end and its mark's."""
         states = half.kept_states
 
+        unlink = Path.unlink
+
         def die(path, missing_ok=False):
-            raise SystemExit
+            if path.name == "unfinished":
+                raise SystemExit
+            unlink(path, missing_ok=missing_ok)
 
         with monkeypatch.context() as patch:
             patch.setattr("Middleware.services.kept_states.Path.unlink", die)

@@ -193,7 +193,7 @@ def _begin(beside: DiscussionStore, kind: str, items: Items) -> None:
         known = None
     if known != work:
         if beside.folder.exists():
-            shutil.rmtree(beside.folder)
+            _remove(beside)
         beside.update_json(_MARKER, lambda _: {"work": work})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -111,6 +112,25 @@ class TestFiles:
         assert texts(store) == ["old"]
         assert rebuild(FILES).run(nothing) == 0
         assert texts(store) == ["m0", "m1", "m2"]
+
+    def test_nobody_goes_on_with_what_was_half_removed(self, rebuild, store, model, monkeypatch):
+        """Killed at the very end: the memories are in place, and the next rebuild makes all of them itself."""
+        remove = shutil.rmtree
+
+        def die(folder, ignore_errors=False):
+            if folder.name.startswith(".making-"):
+                (folder / "memory_ends.json").unlink()
+                raise SystemExit
+            remove(folder, ignore_errors=ignore_errors)
+
+        model.replies = ["m0", "m1", "m2", "n0", "n1", "n2"]
+        with monkeypatch.context() as patch:
+            patch.setattr("Middleware.workflows.checks.memory_rebuild.shutil.rmtree", die)
+            with pytest.raises(SystemExit):
+                rebuild(FILES).run(nothing)
+        assert texts(store) == ["m0", "m1", "m2"]
+        assert rebuild(FILES).run(nothing) == 0
+        assert texts(store) == ["n0", "n1", "n2"]
 
     def test_a_conversation_of_one_text_is_made_anew_whole(self, rebuild, store, model, failure):
         """Broken off, too; what each memory covers comes with it."""
