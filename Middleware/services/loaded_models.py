@@ -85,9 +85,10 @@ class LoadedModels:
     def _begin(self, places: Iterable[AskedPlace], ask: AskServer) -> list[_Known]:
         with self._guard:
             now, before = self._clock(), self._known
-            self._known = {
-                place.key: before.get(place.key) or _Known(place, now - EACH_S) for place in places
-            }
+            self._known = {}
+            for place in places:
+                one = self._known[place.key] = before.get(place.key) or _Known(place, now - EACH_S)
+                one.place = place  # its file may have been edited
             for one in self._known.values():
                 is_asked = one.thread is not None and one.thread.is_alive()
                 if not is_asked and now - one.asked >= EACH_S:

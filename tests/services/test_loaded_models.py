@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -78,3 +79,13 @@ class TestHowOften:
         assert loaded.models() == [("Big", ".1:9"), ("Big", "8080")]
         loaded.look([PLACE], ask)
         assert loaded.models() == [("Big", "8080")]
+
+    def test_an_edited_endpoint_is_asked_as_it_is_now(self, clock):
+        """With its new key, under its new name."""
+        asked = []
+        loaded = LoadedModels(clock)
+        edited = AskedPlace(replace(PLACE.endpoint, name="Small"), PLACE.url)
+        for one in (PLACE, edited):
+            loaded.look([one], lambda endpoint, url: asked.append(endpoint.name))
+            clock.now += EACH_S
+        assert asked == ["Big", "Small"]
