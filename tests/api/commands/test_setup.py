@@ -69,7 +69,9 @@ class House:
 
 @pytest.fixture
 def house(tmp_path, capsys, monkeypatch):
+    """Of a program that came out of a wheel: a clone may have endpoints of the developer's own."""
     before = launch_facts()
+    ship(tmp_path / "site-packages", monkeypatch)
     yield House(tmp_path / "Public", capsys, monkeypatch)
     set_launch_facts(before)
 
@@ -275,7 +277,7 @@ class TestAfterwards:
             in told
         )
         assert "  URL:      http://127.0.0.1:5077/v1\n" in told
-        assert f"Start the server with: ./run --PublicDirectory {house.public} --port 5077\n" in told
+        assert f"Start the server with: headrace --PublicDirectory {house.public} --port 5077\n" in told
 
     def test_a_key_that_is_required(self, house):
         _, told, _ = house.run(words=["--yes", "--require-api-key", "k"])
@@ -289,7 +291,6 @@ class TestAfterwards:
 
     def test_chats_from_before(self, house, tmp_path, monkeypatch):
         """Of a wheel that served the examples: where they are, and how to take them over."""
-        ship(tmp_path / "site-packages", monkeypatch)
         monkeypatch.setattr(
             "Middleware.api.commands.setup_files.own_public", lambda: tmp_path / "data" / "Public"
         )

@@ -37,19 +37,32 @@ ENDPOINT = {
 KIND = KINDS[0]
 
 
+@pytest.fixture(autouse=True)
+def shipped(tmp_path, monkeypatch):
+    """The Public folder as it ships: a clone's may have endpoints of the developer's own."""
+    return ship(tmp_path / "elsewhere" / "site-packages", monkeypatch)
+
+
 @pytest.fixture
-def place(tmp_path):
+def home(tmp_path):
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def place(home):
     """A Public folder that is not there yet."""
-    return place_of_setup(parse(["--PublicDirectory", str(tmp_path / "Public")]).facts)
+    return place_of_setup(parse(["--PublicDirectory", str(home / "Public")]).facts)
 
 
 @pytest.fixture
-def bare(tmp_path):
+def bare(home):
     """A tree of somebody else's, with one user and nothing else."""
-    users = tmp_path / "Public" / "Configs" / "Users"
+    users = home / "Public" / "Configs" / "Users"
     users.mkdir(parents=True)
     (users / "ana.json").write_text('{"port": 5000}')
-    return place_of_setup(parse(["--PublicDirectory", str(tmp_path / "Public")]).facts)
+    return place_of_setup(parse(["--PublicDirectory", str(home / "Public")]).facts)
 
 
 def new_files(place, user="mira", kind=KIND, endpoint=ENDPOINT):
@@ -58,16 +71,15 @@ def new_files(place, user="mira", kind=KIND, endpoint=ENDPOINT):
 
 
 class TestPlace:
-    def test_the_named_folders(self, place, tmp_path):
+    def test_the_named_folders(self, place, home):
         """What is not there yet is made with the examples."""
-        assert place.config == tmp_path / "Public" / "Configs" and place.is_new
+        assert place.config == home / "Public" / "Configs" and place.is_new
 
     def test_a_tree_that_is_there(self, bare):
         assert not bare.is_new and bare.seen == bare.config
 
-    def test_of_a_wheel(self, tmp_path, monkeypatch):
+    def test_of_a_wheel(self, shipped, tmp_path, monkeypatch):
         """`Public` in the user's data folder; what came with the wheel is not for changing."""
-        shipped = ship(tmp_path / "site-packages", monkeypatch)
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
         made = place_of_setup(parse([]).facts)
         assert made == SetupPlace(
