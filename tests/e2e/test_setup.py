@@ -116,22 +116,35 @@ def chat(port: int, model: str, text: str) -> str:
     return content
 
 
-def test_a_user_is_made_and_answers(terminal: Terminal, backend: FakeBackend) -> None:
-    """Typed to the end: the server starts for the new user, and the model server gets what clients say."""
-    choose_backend(terminal, backend.url)
+def make_user(terminal: Terminal, url: str, kind: int) -> int:
+    """Type to the end; the port of the server that starts for `mira`."""
+    choose_backend(terminal, url)
     terminal.answer("API type", "")
     terminal.answer("Model", "fake")
     terminal.read_until(r"ok: http://127\.0\.0\.1:\d+: reachable")
     terminal.answer("Name of the new user", "mira")
-    terminal.answer("Kind of user", "5")
+    terminal.answer("Kind of user", str(kind))
     terminal.answer("Start the server", "yes")
-    port = int(terminal.read_until(r"listening on http://127\.0\.0\.1:(\d+) users=mira ")[1])
+    return int(terminal.read_until(r"listening on http://127\.0\.0\.1:(\d+) users=mira ")[1])
+
+
+def test_a_user_is_made_and_answers(terminal: Terminal, backend: FakeBackend) -> None:
+    """The server starts for the new user, and the model server gets what clients say."""
+    port = make_user(terminal, backend.url, 5)
     backend.on("Write a draft", Reply(("Evening",)))
     backend.on("Write the final answer", Reply(("A fine", " evening")))
     assert chat(port, "mira", "Good evening") == "A fine evening"
     (draft,) = backend.calls("Write a draft")
     assert (draft.body["model"], draft.dialect) == ("fake", "openai")
     assert terminal.interrupt() == 0
+
+
+@pytest.mark.parametrize("kind", range(1, 4))
+def test_other_kinds_answer(terminal: Terminal, backend: FakeBackend, kind: int) -> None:
+    """Plain chat, a memory, a router. (The agent is the example user `tool-agent`, which has tests of its own.)"""
+    port = make_user(terminal, backend.url, kind)
+    assert chat(port, "mira", "Good evening").startswith("Good evening")
+    assert backend.calls("Good evening")
 
 
 @pytest.mark.parametrize("questions", range(1, 4))

@@ -235,8 +235,9 @@ class TestUsers:
         assert status == 1 and "already" in told and "nothing was written" in told
 
     @pytest.mark.parametrize("number", range(1, 6))
-    def test_each_kind(self, house, number):
-        """Is written for the first one who asks, and named in the user file."""
+    def test_each_kind(self, house, tmp_path, monkeypatch, number):
+        """Is written for the first one who asks, from any folder, and named in the user file."""
+        monkeypatch.chdir(tmp_path)
         status, told, _ = house.run("", "", "mira", str(number), "")
         assert status == 0 and "error" not in told
         assert house.document("Users/mira.json")["description"].startswith("Made by --setup: ")
