@@ -4,6 +4,11 @@
 # With yours: -v /path/to/Public:/app/Public. With Ollama and Open WebUI: compose.yml. Told in docs/install.md.
 FROM python:3.13-slim
 
+ARG HEADRACE_VERSION=unreleased
+LABEL org.opencontainers.image.title="Headrace" \
+    org.opencontainers.image.version="${HEADRACE_VERSION}" \
+    org.opencontainers.image.licenses="MIT"
+
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 WORKDIR /app
 COPY setup.cfg pyproject.toml README.md LICENSE server.py ./

@@ -93,9 +93,13 @@ def _main(words: Sequence[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     launch, use = _enter(words)
     try:
-        return _run(launch.command, launch) if launch.command is not None else _serve(launch)
+        if launch.command is None:
+            return _serve(launch)
+        status = _run(launch.command, launch)
     finally:
         use.give_back()
+    then = launch.command.words_to_serve(words) if status == 0 else None
+    return status if then is None else _main(then)
 
 
 def _enter(words: Sequence[str]) -> tuple[Launch, FolderUse]:

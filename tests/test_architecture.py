@@ -41,6 +41,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "embedding_service",
         "endpoint_probe",
         "loaded_now",
+        "find_servers",
     ),
     "workflows": (
         "models",

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from Middleware.api.launch_arguments import parse
+from Middleware.common.constants import VERSION
 from Middleware.utilities.install_layout import OWN_FOLDER
 
 HOUSE = Path(__file__).resolve().parents[1]
 DOCKERFILE = (HOUSE / "Dockerfile").read_text("utf-8")
 COMPOSE = (HOUSE / "compose.yml").read_text("utf-8")
+BUILD = (HOUSE / "compose.build.yml").read_text("utf-8")
+RELEASE = (HOUSE / ".github" / "workflows" / "release.yml").read_text("utf-8")
 BALANCER = (HOUSE / "deploy" / "nginx-cluster.conf").read_text("utf-8")
 UNIT = (HOUSE / "deploy" / "headrace.service").read_text("utf-8")
 COPIED = sorted({name for line in re.findall(r"^COPY (.*) \S+$", DOCKERFILE, re.M) for name in line.split()})
@@ -59,6 +62,12 @@ class TestContainer:
         copied, _ = DOCKERFILE.split("pip install")
         assert "COPY deploy/wheel_contents.py deploy/\n" in copied
 
+    def test_its_label_has_the_version(self) -> None:
+        """That of the release which builds it; what anybody else builds says that it is none."""
+        assert "ARG HEADRACE_VERSION=unreleased\n" in DOCKERFILE
+        assert 'org.opencontainers.image.version="${HEADRACE_VERSION}"' in DOCKERFILE
+        assert "build-args: HEADRACE_VERSION=${{ steps.names.outputs.version }}\n" in RELEASE
+
 
 class TestCompose:
     @pytest.mark.parametrize(
@@ -68,6 +77,20 @@ class TestCompose:
     def test_the_services(self, service: str) -> None:
         """Each has the name that the pages and the others call it by."""
         assert re.search(rf"^  {service}:( [&*]member)?$", COMPOSE, re.M)
+
+    def test_a_release_is_named_by_its_version(self) -> None:
+        """Each server of ours, and nothing is built: the newest release of this major version, unless one is
+        named. The promise holds from version 1 on."""
+        images = re.findall(r"^    image: \"\$\{HEADRACE_IMAGE:-headrace\}:(.*)\"$", COMPOSE, re.M)
+        assert images == [f"${{HEADRACE_VERSION:-{max(1, int(VERSION.partition('.')[0]))}}}"] * 2
+        assert "build" not in re.sub(r"^#.*$", "", COMPOSE, flags=re.M)
+
+    def test_a_second_file_builds_the_same_servers(self) -> None:
+        """Under a name that no release has, with the version in the label."""
+        services = re.findall(r"^  (headrace\S*):", BUILD, re.M)
+        assert services == re.findall(r"^  (headrace\S*):", COMPOSE, re.M)
+        assert "    image: headrace:built\n" in BUILD and BUILD.count("*built\n") == len(services) - 1
+        assert 'HEADRACE_VERSION: "${HEADRACE_VERSION:-unreleased}"\n' in BUILD
 
     def test_open_webui_is_pointed_here(self) -> None:
         """At the OpenAI routes of the service, on its port."""

@@ -11,6 +11,7 @@ import pytest
 from flask import Flask
 
 import server
+from Middleware.api.commands.setup import Setup
 from Middleware.api.serving import startup, waitress_server
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.services.backup import tree_use
@@ -73,6 +74,16 @@ def test_importing_starts_nothing():
         [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("status", "served"), [(0, [["--User", "mira"]]), (1, [])], ids=["well", "not-well"])
+def test_a_command_may_be_followed_by_a_server(monkeypatch, status, served):
+    """That of the words which it gives, when it ended well."""
+    started = []
+    monkeypatch.setattr(Setup, "run", lambda self, arguments: status)
+    monkeypatch.setattr(Setup, "words_to_serve", lambda self, words: ["--User", "mira"])
+    monkeypatch.setattr(server, "_serve", lambda launch: started.append(["--User", *launch.facts.users]) or 0)
+    assert server.main(["--setup", "--yes"]) == status and started == served
 
 
 def test_a_command_runs_instead_of_serving(tmp_path, capsys):

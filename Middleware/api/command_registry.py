@@ -67,6 +67,13 @@ class Command(ABC):
         The facts of the launch are set; what it has to say is printed.
         """
 
+    def words_to_serve(self, words: Sequence[str]) -> Sequence[str] | None:
+        """The command line of the server that starts when the command has ended well; None: no server.
+
+        `words`: the command line of the command.
+        """
+        return None
+
 
 COMMANDS: Registry[type[Command]] = Registry("command", Command)
 

@@ -41,17 +41,27 @@ def quote_words(*words: str) -> str:
 def default_public(config: Path | None) -> Path:
     """The Public root that nobody named. `config`: the named config root.
 
-    Source: workflows.md 1.1; a wheel has no folder beside `server.py` that could be the user's.
+    Source: workflows.md 1.1, operate.md 2; a wheel has no folder beside `server.py` that could be the user's.
     """
-    if config is not None and is_installed():
+    if not is_installed():
+        return shipped_public()
+    if config is not None:
         return Path(os.path.abspath(config)).parent
-    return shipped_public()
+    own = own_public()
+    return own if (own / "Configs").is_dir() else shipped_public()
+
+
+def own_public() -> Path:
+    """Where `--setup` of a program that came out of a wheel writes, and what is served once it is there."""
+    return _user_data_folder() / "Public"
 
 
 def data_directory(public: Path) -> Path | None:
     """The user's data folder where `public` is what came with a wheel; else None, the Public root itself."""
-    if not is_shipped(public):
-        return None
+    return _user_data_folder() if is_shipped(public) else None
+
+
+def _user_data_folder() -> Path:
     from platformdirs import user_data_path  # here: a Python without the libraries can still be told the way
 
     return user_data_path(NAME, appauthor=False)
@@ -63,7 +73,7 @@ def layout_notes(facts: LaunchFacts) -> list[str]:
         return []
     notes = [
         f"the server uses the examples that came with the program and keeps its data in {facts.data_root}; "
-        f"create files that you can change with {program()} --init DIR"
+        f"create files that you can change with {program()} --setup, or with {program()} --init DIR"
     ]
     here = Path.cwd() / "Public"
     if (here / "Configs").is_dir() and not is_shipped(here):

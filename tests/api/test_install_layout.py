@@ -25,6 +25,7 @@ def wheel(tmp_path, monkeypatch):
     shipped = ship(tmp_path / "site-packages", monkeypatch)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(install_layout, "own_public", lambda: tmp_path / "data" / "Public")
     return shipped
 
 
@@ -50,6 +51,24 @@ class TestWheel:
         facts = parse(()).facts
         assert (facts.public_directory, facts.config_directory) == (wheel, wheel / "Configs")
 
+    def test_files_of_the_user_are_served_once_they_are_there(self, wheel, kept, tmp_path):
+        """`--setup` has written them; data lies with them. A folder that is named goes before."""
+        own = tmp_path / "data" / "Public"
+        (own / "Configs").mkdir(parents=True)
+        facts = parse(()).facts
+        assert (facts.public_directory, facts.config_directory) == (own, own / "Configs")
+        assert kept() == {own} and install_layout.layout_notes(facts) == []
+        assert parse(("--PublicDirectory", str(wheel))).facts.public_directory == wheel
+
+    def test_a_folder_without_configuration_is_not_served(self, wheel, tmp_path):
+        """It may hold anything."""
+        (tmp_path / "data" / "Public").mkdir(parents=True)
+        assert parse(()).facts.public_directory == wheel
+
+    def test_they_lie_in_the_data_folder_of_the_user(self):
+        """On every system."""
+        assert install_layout.own_public() == DATA / "Public"
+
     @pytest.mark.parametrize(
         "words",
         [(), ("--PublicDirectory", "{wheel}"), ("{wheel}/Configs",)],
@@ -71,7 +90,7 @@ class TestWheel:
 
     def test_a_start_says_what_is_served_and_where_data_goes(self, wheel):
         (note,) = install_layout.layout_notes(parse(()).facts)
-        assert str(DATA) in note and "headrace --init DIR" in note
+        assert str(DATA) in note and "headrace --setup" in note and "headrace --init DIR" in note
 
     def test_a_tree_in_the_working_directory_is_not_taken_by_itself(self, wheel, tmp_path):
         """It is told that it is there, and how to name it."""

@@ -169,9 +169,21 @@ class Program:
         with self.serving(*words, cwd=cwd) as port:
             return _streamed(port)
 
+    def ready_line(self, *words: str | Path, cwd: Path) -> str:
+        """Start it and stop it; the line that says where it listens."""
+        with self._running(*words, cwd=cwd) as process:
+            return _ready_line(process)
+
     @contextmanager
     def serving(self, *words: str | Path, cwd: Path) -> Iterator[int]:
         """Its port, as long as it serves."""
+        with self._running(*words, cwd=cwd) as process:
+            found = re.match(r"listening on http://127\.0\.0\.1:(\d+) ", _ready_line(process))
+            assert found is not None
+            yield int(found[1])
+
+    @contextmanager
+    def _running(self, *words: str | Path, cwd: Path) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
             list(map(str, (self._script, "--port", "0", *words))),
             cwd=cwd,
@@ -182,20 +194,20 @@ class Program:
             encoding="utf-8",
         )
         try:
-            yield _port(process)
+            yield process
         finally:
             process.terminate()
             process.communicate(timeout=LIMIT_S)
 
 
-def _port(process: subprocess.Popen[str]) -> int:
-    """From the line that says where it listens."""
+def _ready_line(process: subprocess.Popen[str]) -> str:
+    """Once it is there."""
     assert process.stdout is not None
     said = ""
     for line in process.stdout:
+        if line.startswith("listening on "):
+            return line
         said += line
-        if found := re.match(r"listening on http://127\.0\.0\.1:(\d+) ", line):
-            return int(found[1])
     raise AssertionError(f"it ended: {said}")
 
 
@@ -284,6 +296,24 @@ class TestProgram:
         assert list(tmp_path.iterdir()) == []
         (log,) = program.home.rglob("wilmerai.log")
         assert log.parts[-3:-1] == ("headrace", "logs")
+
+    @pytest.mark.skipif(os.name == "nt", reason="the data folder of Windows cannot be moved for a test")
+    def test_a_user_of_ones_own(self, program: Program, tmp_path: Path) -> None:
+        """`--setup` writes to the data folder, and from then on that is served, from any folder. Whatever model
+        servers this machine has: the demo user answers."""
+        home = Program(program.folder, tmp_path / "home")
+        (tmp_path / "empty").mkdir()
+        told = home("--setup", "--yes", cwd=tmp_path / "empty")
+        (configs,) = (tmp_path / "home").rglob("Configs")
+        assert configs.parts[-3:] == ("headrace", "Public", "Configs") and f"{configs}: wrote " in told
+        assert told.endswith("Start the server with: headrace\n")
+        assert (configs / "Users" / "assistant.json").is_file()
+        assert "users=assistant " in home.ready_line(cwd=tmp_path / "empty")
+        assert home.ready_line(cwd=tmp_path / "empty").endswith(f" public={configs.parent}\n")
+        demo = (configs / "Endpoints/my-model/Main.example.json").read_bytes()
+        (configs / "Endpoints/my-model/Main.json").write_bytes(demo)
+        assert home.answer(cwd=tmp_path / "empty")
+        assert list((tmp_path / "empty").iterdir()) == []
 
     def test_data_of_strangers_among_the_packages_is_not_taken(
         self, program: Program, tmp_path: Path

@@ -66,14 +66,20 @@ def _write(source: Path, public: Path) -> int:
     public.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=BESIDE, dir=public.parent) as making:
         made = Path(making) / public.name  # in it, not it: a temporary folder is closed to other accounts
-        files = list(_files(source))
-        for file in files:
-            target = made / file.relative_to(source)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)  # the text alone: an installer may have made its files read only
+        count = copy_examples(source, made)
         own = make_own_endpoints(made / PARTS[0])
         os.rename(made, public)
-    return len(files) + len(own)
+    return count + len(own)
+
+
+def copy_examples(source: Path, target: Path) -> int:
+    """How many files of the shipped Public folder `source` were copied. Raises OSError."""
+    files = list(_files(source))
+    for file in files:
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)  # the text alone: an installer may have made its files read only
+    return len(files)
 
 
 def _files(source: Path) -> Iterator[Path]:

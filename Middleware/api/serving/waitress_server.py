@@ -26,7 +26,7 @@ from Middleware.api.requests.model_names import served_users
 from Middleware.api.serving.startup import warm_up
 from Middleware.api.serving.waitress_channel import Channel
 from Middleware.common.errors import ConfigError
-from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.instance_global_variables import is_installed, launch_facts
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import DEFAULT_WORKFLOW, EXAMPLE, endpoint_file
@@ -94,8 +94,8 @@ def _way_to(root: Path, file: str) -> list[str]:
             ]
         return [f"To use a real server, change three fields of {root / file}:"]
     return [
-        f"To use a real server, create your own files with {program()} --init DIR, start the "
-        "server with them,",
+        f"To use a real server, run {program()} --setup, or create your own files with "
+        f"{program()} --init DIR, start the server with them,",
         f"and change three fields of {Path('Public', 'Configs', file)} there:",
     ]
 
@@ -243,7 +243,8 @@ def _announce(launch: Launch, server: ApiServer, port: int) -> None:
     users = served_users()
     print(
         f"listening on {address} users={','.join(users)} "
-        f"concurrency={facts.concurrency}/{facts.concurrency_level}",
+        f"concurrency={facts.concurrency}/{facts.concurrency_level}"
+        + (f" public={facts.public_directory}" if is_installed() else ""),
         flush=True,
     )
     if launch.host == "127.0.0.1":

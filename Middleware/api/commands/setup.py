@@ -1,0 +1,396 @@
+"""`--setup`: a user of one's own in one minute. Finds a model server, asks it once, and writes a user with
+endpoint and workflows; prints what chat programs need to know.
+
+Everything is asked before anything is written. Source: spec workbench.md 7, operate.md 2.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
+from Middleware.api.commands.setup_files import (
+    ENDPOINT,
+    KINDS,
+    ChatKind,
+    SetupPlace,
+    draft_of,
+    endpoint_folder_for,
+    files_of_user,
+    free_user_name,
+    lacking_scripts,
+    place_of_setup,
+    seen_tree,
+    text_of,
+    why_no_user_name,
+    write_setup,
+)
+from Middleware.api.commands.setup_questions import Questions
+from Middleware.common.errors import ConfigError
+from Middleware.common.instance_global_variables import launch_facts, set_launch_facts, shipped_public
+from Middleware.common.types import JsonObject
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import DEFAULT_PORT, settings_of
+from Middleware.config.validation import ERROR, NOTE
+from Middleware.llmapis.egress import place_of
+from Middleware.llmapis.endpoint_probe import is_well, line, probe
+from Middleware.llmapis.find_servers import (
+    DEMO_TYPE,
+    HEADRACE,
+    OPENAI_TYPE,
+    FoundServer,
+    addresses_to_ask,
+    files_that_use,
+    find_servers,
+    search_addresses,
+)
+from Middleware.utilities.install_layout import program, quote_words
+from Middleware.utilities.text_utils import count_of
+from Middleware.workflows.checks.config_check import check_users
+
+USER = "assistant"
+CONTAINER_MARK = Path("/.dockerenv")
+HOST_OF_CONTAINER = "host.docker.internal"
+SERVICE = "https://api.openai.com"
+DEMO = FoundServer("http://127.0.0.1:11434", "the built-in demo model", DEMO_TYPE, models=("demo",))
+"""Its address is called by nobody."""
+KEY_VARIABLE = "MODEL_API_KEY"
+CONTEXT = 8192
+"""Tokens. What a server on one's own machine has at least, mostly; services say no limit here."""
+SHOWN_MODELS = 5
+EXAMPLES = "Endpoints/examples/"
+"""Files to copy from: they say nothing of what is used."""
+INTERRUPTED = 130
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_CLEANING: Mapping[str, object] = {
+    "removeThinking": True,
+    "thinkTagNames": ["think", "thinking", "thought", "reasoning", "reflection"],
+    "removeCustomTextFromResponseStartEndpointWide": True,
+    "responseStartTextToRemoveEndpointWide": ["Assistant:"],
+    "trimBeginningAndEndLineBreaks": True,
+}
+_FLAT_PROMPT: Mapping[str, object] = {
+    "promptTemplate": "chatml",
+    "addGenerationPrompt": True,
+    "strictPromptTemplate": True,
+}
+"""What KoboldCpp, which takes one text, needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What the questions gave."""
+
+    endpoint: JsonObject
+    folder: str
+    user: str
+    kind: ChatKind
+    starts: bool
+
+
+@COMMANDS.register("setup")
+class Setup(Command):
+    """Makes a user."""
+
+    def __init__(self) -> None:
+        self._user_to_serve: str | None = None
+
+    def add_arguments(self, parser: OwnArguments) -> None:
+        parser.add_argument(
+            "--setup",
+            action="store_true",
+            help="Find your model server and create a user for it, step by step.",
+        )
+        parser.add_argument(
+            "--yes",
+            action="store_true",
+            help="Let --setup ask nothing and take the default of every question.",
+        )
+
+    def run(self, arguments: Namespace) -> int:
+        """Exit status 0; 1 when nothing could be written, 2 for a usage error, 130 when it was stopped."""
+        facts = launch_facts()
+        if len(facts.users) > 1:
+            print("--setup creates one user: give --User once", file=sys.stderr)
+            return 2
+        if not arguments.yes and not sys.stdin.isatty():
+            print(
+                "--setup asks questions: run it in a terminal, or add --yes to take every default",
+                file=sys.stderr,
+            )
+            return 2
+        place = place_of_setup(facts)
+        questions = Questions(arguments.yes)
+        try:
+            snapshot = seen_tree(place)
+            wishes = _ask_all(questions, snapshot, facts.users[0] if facts.users else "")
+            files = files_of_user(wishes.kind, wishes.user, wishes.endpoint, wishes.folder, snapshot)
+            scripts = lacking_scripts(place, wishes.kind)
+            if not _is_valid(draft_of(snapshot, files), wishes.user, bool(scripts)):
+                return 1
+            written = write_setup(place, files, wishes.user, scripts)
+        except (KeyboardInterrupt, EOFError):
+            print("\nstopped; nothing was written")
+            return INTERRUPTED
+        except ValueError as error:
+            print(f"error: {error}; nothing was written")
+            return 1
+        except OSError as error:
+            print(f"error: {error.filename or place.config}: cannot be written: {error.strerror or error}")
+            return 1
+        _tell(place, written, wishes, arguments)
+        if wishes.starts:
+            self._user_to_serve = wishes.user
+        return 0
+
+    def words_to_serve(self, words: Sequence[str]) -> Sequence[str] | None:
+        """The words of the command but its own, and the new user."""
+        if self._user_to_serve is None:
+            return None
+        kept = [word for word in words if word not in ("--setup", "--yes")]
+        return kept if launch_facts().users else [*kept, "--User", self._user_to_serve]
+
+
+# --------------------------------------------------------------------------
+# The questions, in their order.
+
+
+def _ask_all(questions: Questions, snapshot: ConfigSnapshot, wanted_user: str) -> _Wishes:
+    """`wanted_user`: the name that the command line gives. Raises ValueError, KeyboardInterrupt, EOFError."""
+    if wanted_user and (why := why_no_user_name(snapshot, wanted_user)):
+        raise ValueError(why)
+    endpoint = _ask_endpoint(questions, snapshot)
+    user = questions.ask(
+        "Name of the new user, which is the model name in your chat program",
+        wanted_user or free_user_name(snapshot, USER),
+        lambda name: why_no_user_name(snapshot, name),
+    )
+    print("What should it do?")
+    kind = KINDS[questions.choose("Kind of user", [kind.name for kind in KINDS])]
+    starts = questions.confirm("Start the server when the files are written?", default=False)
+    return _Wishes(endpoint, endpoint_folder_for(snapshot, endpoint, user), user, kind, starts)
+
+
+def _ask_endpoint(questions: Questions, snapshot: ConfigSnapshot) -> JsonObject:
+    """The document of an endpoint that answered, or that is to be used all the same."""
+    found = _search(questions)
+    while True:
+        server = _ask_server(questions, snapshot, found)
+        endpoint = _endpoint_of(questions, server)
+        if _answers(snapshot, endpoint) or questions.confirm("Use it all the same?", default=True):
+            return endpoint
+
+
+def _search(questions: Questions) -> list[FoundServer]:
+    """The servers of this machine, and of others that are named."""
+    print("Looking for model servers on this machine. Other machines are asked only if you name them.")
+    hosts = questions.ask(
+        "Other machines, such as box or box:8080",
+        HOST_OF_CONTAINER if CONTAINER_MARK.exists() else "",
+        lambda answer: _fault_of(lambda: addresses_to_ask(answer.split())),
+    )
+    return list(find_servers(hosts.split()).servers)
+
+
+def _fault_of(check: Callable[[], object]) -> str | None:
+    try:
+        check()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _ask_server(questions: Questions, snapshot: ConfigSnapshot, found: list[FoundServer]) -> FoundServer:
+    usable = [server for server in found if server.kind != HEADRACE]
+    for other in found:
+        if other.kind == HEADRACE:
+            print(f"  (another Headrace answers at {other.url})")
+    if not usable:
+        print("No model server answered.")
+    another = "another address, such as a service with a key"
+    choices = [*(_describe(server, snapshot) for server in usable), DEMO.kind, another]
+    picked = questions.choose("Model server", choices)
+    if picked < len(usable):
+        return usable[picked]
+    return DEMO if picked == len(usable) else _ask_address(questions, snapshot)
+
+
+def _describe(server: FoundServer, snapshot: ConfigSnapshot) -> str:
+    """`Ollama 0.6.2 at http://127.0.0.1:11434: gemma3:4b (used by Endpoints/my-model/Main.json)`."""
+    text = f"{server.kind} {server.version}".strip() + f" at {server.url}"
+    if server.models:
+        more = ", ..." if len(server.models) > SHOWN_MODELS else ""
+        text += f": {', '.join(server.models[:SHOWN_MODELS])}{more}"
+    if server.wants_key:
+        text += ", wants a key"
+    users = [file for file in files_that_use(snapshot, server.url) if not file.startswith(EXAMPLES)]
+    return f"{text} (used by {', '.join(users[:2])}{', ...' if users[2:] else ''})" if users else text
+
+
+def _ask_address(questions: Questions, snapshot: ConfigSnapshot) -> FoundServer:
+    def fault(answer: str) -> str | None:
+        if "://" not in answer:
+            return f"write the whole address, such as {SERVICE} or http://box:8080"
+        return _fault_of(lambda: addresses_to_ask([answer]))
+
+    while True:
+        url = questions.ask("Address of the server", SERVICE, fault).rstrip("/")
+        answered = search_addresses([url]).servers
+        if not answered:
+            break
+        print(f"  {_describe(answered[0], snapshot)}")
+        if answered[0].kind != HEADRACE:
+            return answered[0]
+        print("  That is another Headrace, not a model server.")
+    print(f"  {url} does not say what it is, so choose its type.")
+    types = snapshot.files("ApiTypes")
+    api_type = questions.ask(
+        "API type",
+        OPENAI_TYPE,
+        lambda name: None if name in types else f"there are: {', '.join(types)}",
+    )
+    return FoundServer(url, "server", api_type, wants_key=place_of(url).where != "local")
+
+
+def _endpoint_of(questions: Questions, server: FoundServer) -> JsonObject:
+    """The document of its file, in the order of the examples."""
+    document: JsonObject = {
+        "endpoint": server.url,
+        "apiTypeConfigFileName": server.api_type,
+        "modelNameToSendToAPI": DEMO.models[0] if server is DEMO else _ask_model(questions, server),
+    }
+    if server.wants_key:
+        document |= _ask_key(questions, server.url)
+    else:
+        document["maxContextTokenSize"] = CONTEXT
+    document["wilmerContextEstimationLevel"] = "measured"
+    if server.api_type == "KoboldCpp":
+        document |= _FLAT_PROMPT
+    return {**document, **_CLEANING}
+
+
+def _ask_model(questions: Questions, server: FoundServer) -> str:
+    """A number of the list, or any name. Servers with one model take any name, and list one or none."""
+    models = server.models
+    first = next((name for name in models if "embed" not in name.lower()), models[0] if models else "")
+    if len(models) > 1:
+        for number, name in enumerate(models, 1):
+            print(f"  {number}  {name}")
+    default = first or ("gpt-4o-mini" if server.url == SERVICE else "")
+    answer = questions.ask("Model (number or name)" if len(models) > 1 else "Model", default)
+    is_number = answer.isdecimal() and answer not in models and 1 <= int(answer) <= len(models)
+    return models[int(answer) - 1] if is_number else answer
+
+
+def _ask_key(questions: Questions, url: str) -> JsonObject:
+    """`apiKeyEnv`; `apiKey` for a key that is to stand in the file all the same."""
+    while True:
+        answer = questions.ask("Environment variable that has its key", _variable_of(url))
+        if answer in os.environ or _VARIABLE.fullmatch(answer):
+            if not os.environ.get(answer):
+                print(f"  {answer} is not set now; set it before you start the server")
+            return {"apiKeyEnv": answer}
+        print("  This looks like a key, not like the name of a variable.")
+        if questions.confirm("Write the key itself into the file?", default=False):
+            return {"apiKey": answer}
+
+
+def _variable_of(url: str) -> str:
+    """`OPENAI_API_KEY` for https://api.openai.com."""
+    labels = (urlsplit(url).hostname or "").split(".")
+    word = re.sub(r"\W", "_", labels[-2]).upper() if len(labels) > 1 and not labels[-1].isdecimal() else ""
+    return f"{word}_API_KEY" if _VARIABLE.fullmatch(word) else KEY_VARIABLE
+
+
+def _answers(snapshot: ConfigSnapshot, endpoint: JsonObject) -> bool:
+    """Ask the model once, and say how it is."""
+    folder = "setup-asks"
+    file = f"Endpoints/{folder}/{ENDPOINT}.json"
+    asker = settings_of(USER, {"endpointConfigsSubDirectory": folder, "chatPromptTemplateName": "_chatonly"})
+    print("Asking the model ...", flush=True)
+    try:
+        seen = probe(draft_of(snapshot, {file: text_of(endpoint)}), asker, ENDPOINT)
+    except (ConfigError, ValueError) as error:
+        print(f"  {str(error).replace(file, 'the endpoint')}")
+        return False
+    print(f"  {line(seen).removeprefix(f'{file}: ').replace(file, 'the endpoint file')}")
+    return is_well(seen)
+
+
+# --------------------------------------------------------------------------
+# Check, and what people are told.
+
+
+def _is_valid(snapshot: ConfigSnapshot, user: str, are_scripts_new: bool) -> bool:
+    """Prints what is wrong with the files that are to be written. `are_scripts_new`: the scripts that they
+    name are still where they ship.
+    """
+    snapshot.spelling.notes = []
+    facts = launch_facts()
+    try:
+        if are_scripts_new:
+            set_launch_facts(replace(facts, public_directory=shipped_public()))
+        findings = [finding for finding in check_users(snapshot, [user]) if finding.level != NOTE]
+    finally:
+        set_launch_facts(facts)
+    for finding in findings:
+        print(finding)
+    is_valid = all(finding.level != ERROR for finding in findings)
+    if not is_valid:
+        print("error: these files would not work; nothing was written")
+    return is_valid
+
+
+def _tell(place: SetupPlace, written: Sequence[Path], wishes: _Wishes, arguments: Namespace) -> None:
+    print(
+        f"\n{place.config}: wrote {count_of(len(written), 'file')}"
+        + (" and the examples" if place.is_new else "")
+    )
+    for path in written:
+        print(f"  {path.relative_to(place.config).as_posix()}")
+    if wishes.kind.needs:
+        print(wishes.kind.needs)
+    if place.is_new and (old := place.public.parent / "DiscussionIds").is_dir():
+        words = quote_words("--memory", "import", str(old))
+        print(f"Chats that you had before stay in {old}; to take them over: {program()} {words}")
+    print(
+        "\n".join(client_lines(wishes.user, arguments.port or DEFAULT_PORT, bool(arguments.require_api_key)))
+    )
+    if not wishes.starts:
+        print(f"Start the server with: {_start_line(place, wishes.user, arguments)}")
+
+
+def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
+    """What to type into chat programs."""
+    base = f"http://127.0.0.1:{port}/v1"
+    key = "one of --require-api-key" if needs_key else ""
+    return [
+        "SillyTavern: API Connections > Chat Completion > Custom (OpenAI-compatible)",
+        f"  base URL: {base}",
+        f"  key:      {key or 'leave it empty'}",
+        f"  model:    {user}",
+        "Open WebUI: Admin settings > Connections > OpenAI API",
+        f"  URL:      {base}",
+        "            (if it runs in a container: host.docker.internal instead, and start with --listen)",
+        f"  key:      {key or 'any text, such as headrace'}",
+        f"  model:    {user}",
+    ]
+
+
+def _start_line(place: SetupPlace, user: str, arguments: Namespace) -> str:
+    """A new tree of its own serves this user without a word."""
+    words = []
+    if (arguments.PublicDirectory or "").strip():
+        words += ["--PublicDirectory", str(place.public)]
+    if (arguments.ConfigDirectory or arguments.config_directory or "").strip():
+        words += ["--ConfigDirectory", str(place.config)]
+    words += [] if place.is_new else ["--User", user]
+    words += ["--port", str(arguments.port)] if arguments.port else []
+    return f"{program()} {quote_words(*words)}".strip()
