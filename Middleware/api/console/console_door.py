@@ -191,6 +191,7 @@ class ConsoleDoor:
     def _reply(self, environ: dict[str, Any]) -> Reply | None:
         """The answer to a request that was let in; None: it generates."""
         path, rights = environ.get("PATH_INFO", ""), environ[_RIGHTS]
+        accepted = environ.get("HTTP_ACCEPT_ENCODING", "")
         if path == TRY:
             if environ.get("REQUEST_METHOD") != "POST":
                 return _error(405, "send this question with POST", {"Allow": "POST"})
@@ -203,10 +204,10 @@ class ConsoleDoor:
         if path == CONSOLE_ROOT:
             return Reply(b"", 308, {"Location": "console/", **_NO_STORE}, "text/plain")
         if path == _PAGE:
-            return _page(self._files.page())
+            return _page(self._files.page(accepted))
         if path.startswith(_STATIC):
             name = path.removeprefix(_STATIC)
-            return _static(self._files.get(name), environ.get("HTTP_IF_NONE_MATCH", ""))
+            return _static(self._files.get(name, accepted), environ.get("HTTP_IF_NONE_MATCH", ""))
         return _error(404, "no such page")
 
 
@@ -231,15 +232,15 @@ def _log_refusal(
 def _page(file: PageFile | None) -> Reply:
     if file is None:
         return _error(404, "no such page")
-    return Reply(file.body, content_type=file.content_type)
+    return Reply(file.body, 200, file.headers, file.content_type)
 
 
 def _static(file: PageFile | None, if_none_match: str) -> Reply:
     if file is None:
         return _error(404, "no such file")
-    headers = {"Cache-Control": "no-cache", "ETag": file.etag}
+    headers = {"Cache-Control": "no-cache", "ETag": file.etag, **file.headers}
     if matches_etag(file.etag, if_none_match):
-        return Reply(b"", 304, headers)
+        return Reply(b"", 304, {name: value for name, value in headers.items() if name != "Content-Encoding"})
     return Reply(file.body, 200, headers, file.content_type)
 
 

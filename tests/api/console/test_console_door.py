@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 
 import pytest
@@ -100,6 +101,20 @@ class TestStatic:
         again = reader.get("/console/static/app.js", headers=known)
         assert (again.status_code, again.data) == (304, b"")
         assert again.headers["ETag"] == answer.headers["ETag"]
+
+    def test_a_browser_gets_it_packed(self, reader):
+        """With a version of its own; what is between must not give one form for the other."""
+        plain = reader.get("/console/static/app.js")
+        packs = {"Accept-Encoding": "gzip"}
+        answer = reader.get("/console/static/app.js", headers=packs)
+        assert gzip.decompress(answer.data) == plain.data
+        assert (answer.headers["Content-Encoding"], answer.headers["Vary"]) == ("gzip", "Accept-Encoding")
+        assert answer.headers["ETag"] != plain.headers["ETag"] and plain.headers["Vary"] == "Accept-Encoding"
+        known = {**packs, "If-None-Match": answer.headers["ETag"]}
+        again = reader.get("/console/static/app.js", headers=known)
+        assert (again.status_code, again.data) == (304, b"") and "Content-Encoding" not in again.headers
+        page = reader.get("/console/", headers=packs)
+        assert page.headers["Content-Encoding"] == "gzip" and page.headers["Cache-Control"] == "no-store"
 
     def test_an_update_is_seen_at_once(self, reader, a_page):
         """Its version is another one."""
