@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -98,6 +98,11 @@ class Hour:
             "first_text": self._first_text,
             "ended": self._count_end,
         }
+
+    @property
+    def changes(self) -> Collection[str]:
+        """What it counts."""
+        return (*self._acts, "node_ended")
 
     def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         act = self._acts.get(what)
