@@ -85,11 +85,10 @@ class ApiServer:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors, keys=keys)
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
-        self.door.observers.observe(NodeLines())
-        self.door.observers.observe(metrics)
-        console = settle_rules(
-            rules.console, rules.access, worker_count(), has_keys_file=keys.ring is not None
-        )
+        self.door.observers.observe(NodeLines(), NodeLines.CHANGES)
+        self.door.observers.observe(metrics, metrics.changes)
+        has_file = keys.ring is not None
+        console = settle_rules(rules.console, rules.access, worker_count(), has_keys_file=has_file)
         if isinstance(console, Rules):
             self._open_console(console, rules.console.memory_mb, gate, metrics)
         else:
@@ -102,8 +101,8 @@ class ApiServer:
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
-        for observer in (recorder, hour):
-            self.door.observers.observe(observer)
+        self.door.observers.observe(recorder)
+        self.door.observers.observe(hour, hour.changes)
         hub = self._hub = Hub(
             recorder=recorder,
             hour=hour,
@@ -130,7 +129,7 @@ class ApiServer:
         hub = self._hub
         if hub is None:
             hour = Hour()
-            self.door.observers.observe(hour)
+            self.door.observers.observe(hour, hour.changes)
         else:
             hour = hub.hour
 
@@ -141,7 +140,8 @@ class ApiServer:
             return RowMaker(hub, hour, slots)
 
         file = HistoryFile(folder, days)
-        self.door.observers.observe(HistoryWriter(file, lambda run: row_maker().row_of(run)))
+        writer = HistoryWriter(file, lambda run: row_maker().row_of(run))
+        self.door.observers.observe(writer, HistoryWriter.CHANGES)
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
         """The `gate` of the console's state (6.1)."""
