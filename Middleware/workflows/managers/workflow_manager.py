@@ -11,10 +11,10 @@ import logging
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from functools import cache
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import ClientQuestion, RequestContext, target_name
 from Middleware.common.types import Batch, Batches, Messages
@@ -131,7 +131,9 @@ class WorkflowManager:
         file = load_workflow(
             self.snapshot, self.user, call.name, folder=call.folder, calling_folder=parent.file.folder
         )
-        seen = replace(parent.question, messages=context.messages if call.messages is None else call.messages)
+        seen = copy_with(
+            parent.question, messages=context.messages if call.messages is None else call.messages
+        )
         run = Run(
             self.state,
             file,
@@ -225,7 +227,7 @@ def prepare_question(question: ClientQuestion) -> ClientQuestion:
         said = text and not text.isspace()
         if said or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
             kept.append(message)
-    return replace(
+    return copy_with(
         question,
         messages=kept,
         discussion_id=question.discussion_id or found,
@@ -245,7 +247,7 @@ def plain_question(question: ClientQuestion) -> ClientQuestion:
                 continue
             message = {**message, "content": bare}
         kept.append(message)
-    return replace(question, messages=kept, discussion_id=None, has_conversation=bool(question.messages))
+    return copy_with(question, messages=kept, discussion_id=None, has_conversation=bool(question.messages))
 
 
 def _make_room_for(depth: int) -> None:

@@ -224,6 +224,18 @@ class TestMasks:
         assert (why.status, why.sentence) == (422, "/apiKey: *** stands for no old value")
         assert [one["pointer"] for one in why.fields["problems"]] == ["/apiKey"]
 
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ('{"apiKey": "***"\n "modelName": "b"}', "2:2: not JSON: a comma is missing before this"),
+            ('{"other": {"apiKey": "***"', "1:27: not JSON: the file ends here; a closing ] or } is missing"),
+        ],
+    )
+    def test_a_text_that_is_no_json_is_told_as_such(self, refused, text, place):
+        """At its place in the page, not as masks that stand for nothing (workbench.md 16.5)."""
+        why = refused(BIG, text)
+        assert (why.status, why.sentence) == (422, place)
+
     def test_stars_in_a_text_are_a_text(self, house, write):
         """Spec 16.9."""
         text = '[{"type": "StaticResponse", "content": "***"}]'
