@@ -23,6 +23,7 @@ from Middleware.api.console.config_files import (
     config_file,
     is_config_path,
     keep_old,
+    kept_copies,
     read_config_text,
     why_not_writable,
 )
@@ -38,8 +39,8 @@ from Middleware.config.paths import COMMON_FOLDER, WORKFLOWS, endpoint_folder, i
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR, Finding, describe_value
 from Middleware.config.workflows import list_workflow_files, shared_root
-from Middleware.utilities.config_masks import LOST, restore_secrets, told_of_file
-from Middleware.utilities.config_text import like_old, with_line_feeds
+from Middleware.utilities.config_masks import LOST, restore_secrets, shown_text, told_of_file
+from Middleware.utilities.config_text import like_old, text_of, with_line_feeds
 from Middleware.utilities.file_locks import hold_lock, lock_file_for
 from Middleware.utilities.file_utils import atomic_write, is_windows_name
 from Middleware.workflows.checks.config_check import file_findings, finding_of, named_settings
@@ -378,6 +379,32 @@ def new_workflow(ask: Ask) -> Reply:
     return Reply(workflow_file(ask, path), 201)
 
 
+def earlier_texts(ask: Ask, path: str) -> JsonObject:
+    """GET `workflows/<path>/earlier`: `{"texts": [{"at", "saved", "bytes"}]}`, what saving kept.
+
+    The newest first; `saved`: Unix seconds. Source: spec workbench.md 16.12.
+    """
+    ask.words()
+    root = ask.hub.snapshot().root
+    kept = kept_copies(root, config_file(root, path).file)
+    return {"texts": [{"at": one.at, "saved": one.saved, "bytes": one.size} for one in kept]}
+
+
+def earlier_text(ask: Ask, path: str, at: str) -> JsonObject:
+    """GET `workflows/<path>/earlier/<at>`: `{"at", "text"}` of one of them, as the page is shown texts."""
+    ask.words()
+    root = ask.hub.snapshot().root
+    kept = kept_copies(root, config_file(root, path).file)
+    copy = next((one.path for one in kept if one.at == at), None)
+    try:
+        raw = copy.read_bytes() if copy is not None else None
+    except OSError:  # another save has just pruned it
+        raw = None
+    if raw is None:
+        raise ViewRefused(404, "there is no earlier text of that time")
+    return {"at": at, "text": shown_text(text_of(raw))}
+
+
 def _save_result(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:
     """Version and problems of what was saved, whatever somebody else may have written since."""
     snapshot = ask.hub.snapshot()
@@ -400,6 +427,8 @@ def _version_and_problems(root: Path, held: ConfigText) -> JsonObject:
 
 
 ROUTES = (
+    ApiRoute("GET", "workflows/<path:path>/earlier", "look", earlier_texts),
+    ApiRoute("GET", "workflows/<path:path>/earlier/<at>", "look", earlier_text),
     ApiRoute("GET", "files/<path:path>", "look", file),
     ApiRoute("PUT", "files/<path:path>", "save", save_file),
     ApiRoute("PUT", "workflows/<path:path>", "save", save_workflow),
