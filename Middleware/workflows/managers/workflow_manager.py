@@ -20,10 +20,11 @@ from Middleware.common.request_context import ClientQuestion, RequestContext, ta
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.workflows import WorkflowFile, load_workflow
+from Middleware.config.workflows import Category, Routing, WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.workflows.dispatch.client_wishes import unused_fields
+from Middleware.workflows.managers.meaning_routing import category_by_meaning
 from Middleware.workflows.models.execution_context import (
     ChildCall,
     NodeResult,
@@ -111,6 +112,10 @@ class WorkflowManager:
         self._tell_of(file.name, answers=False)
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
         return _value_of(self.processor(run))
+
+    def category_by_meaning(self, routing: Routing, question: ClientQuestion) -> Category | None:
+        """As `meaning_routing.category_by_meaning`."""
+        return category_by_meaning(self.state, routing, question)
 
     def run_child(self, context: NodeContext, call: ChildCall) -> NodeResult:
         """A nested run: its value if it is internal, else its answer, still to be pulled."""
