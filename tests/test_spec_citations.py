@@ -19,6 +19,7 @@ NAMES = (
     "cleaning",
     "console",
     "frontend-api",
+    "keys",
     "memory",
     "more-fronts",
     "nodes",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from Middleware.common.asker import ANYBODY, Asker
 from Middleware.common.costs import Cost, CostSum, amounts_of
 from Middleware.common.types import JsonObject, Messages
 
@@ -146,6 +147,7 @@ class RequestContext:
     workflow_folder: str | None = None
     raw_endpoint: str = ""
     alias: str = field(default="", repr=False)
+    asker: Asker = field(default=ANYBODY, repr=False)
     privacy: bool = False
     suppress_reasoning: bool = False
     task: str | None = None

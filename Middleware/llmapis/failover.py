@@ -21,7 +21,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import default_snapshot
 from Middleware.config.machines import machine_limit
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.addresses import AddressRoute, Asker, Stop, servers_of
+from Middleware.llmapis.addresses import AddressRoute, ChatAsker, Stop, servers_of
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
 from Middleware.llmapis.call.sent_prompt import BuiltPayload, digest_payload
@@ -309,11 +309,11 @@ class _Chain:
         return True
 
 
-def asker_of(user: UserSettings, call: CallArguments) -> Asker:
+def asker_of(user: UserSettings, call: CallArguments) -> ChatAsker:
     """Whose call it is."""
     sent = (message for message in call.conversation or () if message.get("role") == "user")
     first = next(sent, {"content": call.prompt})
-    return Asker(user.name, call.chat or str(first.get("content") or ""))
+    return ChatAsker(user.name, call.chat or str(first.get("content") or ""))
 
 
 def _guard_backup(service: Service, error: Exception) -> Service:
