@@ -361,6 +361,10 @@ class FairGate:
     def _key_in(self, store: SharedStore) -> str:
         return self._name if store.shared else self._own
 
+    def crowd(self, key: str) -> tuple[int, int]:
+        """How many places of a key are inside and wait, in all processes, those behind among them."""
+        return self._member().crowd(self._key_in, key)
+
     @staticmethod
     def count_held(gates: Sequence[FairGate]) -> list[int]:
         """How many slots of each gate are taken, in all processes. The gates are of one process."""

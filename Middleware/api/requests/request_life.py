@@ -23,6 +23,7 @@ from Middleware.common.errors import (
     ClientRequestError,
     ConfigError,
     MiddlewareError,
+    RateLimited,
     RequestCancelled,
     ServerBusy,
 )
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 # An exception -> what the client is told of it: status, sentence, headers. Pure.
 
 
-NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RequestCancelled)
+NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RateLimited, RequestCancelled)
 
 
 def reply_to(
@@ -57,7 +58,8 @@ def reply_to(
         return ErrorReply(500, said, headers=headers, request_id=request_id)
     if isinstance(error, ClientRequestError):
         return ErrorReply(error.status_hint, said, error.param, error.code, request_id=request_id)
-    headers = {} if isinstance(error, ServerBusy) else {"x-should-retry": "false"}
+    may_retry = isinstance(error, ServerBusy) or (isinstance(error, RateLimited) and not error.is_for_day)
+    headers = {} if may_retry else {"x-should-retry": "false"}
     if error.retry_after_s is not None and error.status_hint in (429, 503):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     code = 503 if isinstance(error, ServerBusy) else error.code

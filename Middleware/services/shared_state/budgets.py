@@ -67,20 +67,25 @@ class BucketLevels:
 
 
 class DaySums:
-    """What a process knows of the sums of days: what it was told last, and what it has not told yet. Of each
-    name the last day is kept. Thread-safe.
+    """What a process knows of the sums of days: what it was told last, and what it has not told yet. Days that
+    are over are kept until all of them is told. Thread-safe.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._days: dict[str, tuple[str, Sums, Sums]] = {}
+        self._days: dict[tuple[str, str], tuple[Sums, Sums]] = {}
 
     def _of(self, name: str, day: str) -> tuple[Sums, Sums]:
-        of_day, known, untold = self._days.get(name, ("", {}, {}))
-        if of_day != day:
-            known, untold = {}, {}
-            self._days[name] = day, known, untold
-        return known, untold
+        found = self._days.get((name, day))
+        if found is None:
+            found = self._days[name, day] = {}, {}
+            self._drop_old(day)
+        return found
+
+    def _drop_old(self, day: str) -> None:
+        old = [key for key, (_, untold) in self._days.items() if key[1] < day and not untold]
+        for key in old:
+            del self._days[key]
 
     def add(self, name: str, day: str, amounts: Mapping[str, int]) -> None:
         """To be told later."""
@@ -111,4 +116,4 @@ class DaySums:
     def untold(self) -> list[tuple[str, str]]:
         """Name and day of what is not told yet."""
         with self._lock:
-            return [(name, day) for name, (day, _, untold) in self._days.items() if untold]
+            return [key for key, (_, untold) in self._days.items() if untold]

@@ -96,6 +96,10 @@ class Member:
         """Whether other processes are reached now."""
         return self._footing.store is self._remote
 
+    @property
+    def is_joined_with_others(self) -> bool:
+        return self._remote is not None and self.is_joined
+
     def hear(self, word: str, hearer: Callable[[str], object]) -> None:
         self._hearers[word] = hearer
 
@@ -149,6 +153,11 @@ class Member:
         store."""
         return self._ask_store(lambda store: store.holding(names(store)))
 
+    def crowd(self, gate: Callable[[SharedStore], str], key: str) -> tuple[int, int]:
+        """How many of all processes are inside a gate and wait there, those behind among them, that have the
+        name `key`, or one that begins with it and a blank. `gate`: what it is called in the store."""
+        return self._ask_store(lambda store: store.crowd(gate(store), key))
+
     def keep_note(self, shelf: str, note: Note) -> None:
         """Write a note, over the one of this key. Alone, the process has the notes that it wrote alone."""
         self._ask_store(lambda store: store.keep_note(shelf, note))
@@ -168,6 +177,10 @@ class Member:
         bucket = self._ask_store(lambda store: store.take(name, size, at_most))
         self._levels.note(name, bucket.level)
         return bucket
+
+    def bucket_level(self, name: str, size: int) -> float:
+        """How much can be in it now, as far as this process knows, without asking."""
+        return self._levels.most(name, size)
 
     def count(self, name: str, day: str, amounts: Mapping[str, int]) -> Sums:
         """Add to the sums of a name's day; gives those of all processes. Alone, what this process knows of

@@ -348,6 +348,28 @@ return of_name
 """
 )
 
+CROWD = (
+    _HEAD
+    + """
+local gate, key = ARGV[4], ARGV[5]
+bury()
+local function of_key(places)
+  local count = 0
+  for _, place in ipairs(places) do
+    local ask = redis.call('HGET', P .. 'asks:' .. gate, place)
+    local name = ask and cjson.decode(ask)[3]
+    if name == key or (name and string.sub(name, 1, #key + 1) == key .. ' ') then count = count + 1 end
+  end
+  return count
+end
+local waiting = 0
+for _, queue in ipairs({'wait:', 'behind:'}) do
+  waiting = waiting + of_key(redis.call('ZRANGE', P .. queue .. gate, 0, -1))
+end
+return {of_key(redis.call('SMEMBERS', P .. 'hold:' .. gate)), waiting}
+"""
+)
+
 TAKE = (
     _HEAD
     + f"""
@@ -486,6 +508,7 @@ SCRIPTS = {
     "TURNS": TURNS,
     "WAITING": WAITING,
     "HOLDING": HOLDING,
+    "CROWD": CROWD,
     "TAKE": TAKE,
     "COUNT": COUNT,
     "TELL": TELL,

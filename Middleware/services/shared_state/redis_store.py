@@ -103,6 +103,10 @@ class RedisStore:
     def holding(self, gates: Sequence[str]) -> list[int]:
         return [int(count) for count in self._run("HOLDING", json.dumps(list(gates)))]
 
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        inside, waiting = self._run("CROWD", gate, key)
+        return int(inside), int(waiting)
+
     def take(self, name: str, size: int, at_most: float) -> Bucket:
         took, level = self._run("TAKE", name, size, at_most)
         return Bucket(bool(took), float(level))

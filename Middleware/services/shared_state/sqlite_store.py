@@ -259,6 +259,16 @@ class SqliteStore:
             ).fetchone()
         return found
 
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        with self._transaction("DEFERRED") as sql:
+            inside, waiting = sql.execute(
+                "SELECT TOTAL(State = 'holds'), TOTAL(State <> 'holds') FROM Places"
+                " JOIN Members USING (Owner) JOIN Asks USING (Gate, Ticket) WHERE Gate = ? AND Beat >= ?"
+                " AND (Name = ? OR substr(Name, 1, ?) = ?)",
+                (gate, self._clock() - LEASE_S, key, len(key) + 1, f"{key} "),
+            ).fetchone()
+        return int(inside), int(waiting)
+
     def take(self, name: str, size: int, at_most: float) -> Bucket:
         with self._transaction() as sql:
             now = self._clock()

@@ -23,6 +23,7 @@ from Middleware.services.shared_state.turns import (
     Rounds,
     Row,
     grow_rows,
+    is_of_key,
     may_take_spare_turn,
     next_turns,
 )
@@ -134,6 +135,12 @@ class SharedStore(Protocol):
 
     def holding(self, gates: Sequence[str]) -> list[int]:
         """How many tickets of all living processes are inside each of these gates."""
+        ...
+
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        """How many tickets of all living processes are inside and wait, those behind among them, that have
+        this name or one that begins with it and a blank.
+        """
         ...
 
     def take(self, name: str, size: int, at_most: float) -> Bucket:
@@ -409,6 +416,14 @@ class MemoryStore:
         if nearest is None or wanted.isdisjoint(nearest.marks):
             return None
         return nearest.key, nearest.value
+
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        with self._lock:
+            self._bury()
+            there = self._tables.gates.get(gate) or _Gate()
+            of_key = {t for t, ask in there.asks.items() if is_of_key(ask.name, key)}
+            inside = len(of_key.intersection(there.holding))
+            return inside, len(of_key.intersection([*there.waiting, *there.behind]))
 
     def take(self, name: str, size: int, at_most: float) -> Bucket:
         with self._lock:

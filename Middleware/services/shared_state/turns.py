@@ -35,6 +35,11 @@ class Ask(NamedTuple):
 NOTHING = Ask()
 
 
+def is_of_key(name: str, key: str) -> bool:
+    """Whether a name is the key's own, or one of those that take turns for it."""
+    return name == key or name.startswith(f"{key} ")
+
+
 class Row(NamedTuple):
     """The model of a machine that was asked last, and how many turns it got since it was loaded."""
 
