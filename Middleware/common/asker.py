@@ -27,7 +27,7 @@ class Asker:
     """
 
     name: str = NO_NAME
-    owner: str = "anon"
+    owner: str = ""
     key: str | None = field(default=None, repr=False)
     entry: Any = field(default=None, repr=False)
     turns_value: str = field(default="", repr=False)

@@ -18,13 +18,13 @@ from typing import NamedTuple
 from Middleware.common.asker import Asker
 from Middleware.common.costs import MILLION, Cost, decimal_text
 from Middleware.common.errors import RateLimited
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import RequestContext, current_request
 from Middleware.config.key_file import KeyEntry, KeyLimits
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.fair_gate import NO_LIMIT, FairGate, Place
 from Middleware.services.history_sums import day_start
 from Middleware.services.shared_state.budgets import Sums, seconds_until
-from Middleware.services.shared_state.turns import Ask
+from Middleware.services.shared_state.turns import NOTHING, Ask
 
 logger = logging.getLogger(__name__)
 
@@ -109,9 +109,9 @@ class TurnLine:
     """
 
     def __init__(
-        self, steps: Sequence[tuple[FairGate, Ask]], *, behind: bool = False, came: float | None = None
+        self, steps: Sequence[tuple[FairGate, Ask | None]], *, behind: bool = False, came: float | None = None
     ) -> None:
-        self._steps, self._behind, self._came = tuple(steps), behind, came
+        self._steps, self.is_behind, self._came = tuple(steps), behind, came
         self._places: list[tuple[FairGate, Place]] = []
 
     def enter(self) -> bool:
@@ -119,7 +119,7 @@ class TurnLine:
         if self._places and not self._places[-1][1].admitted:
             return False
         for gate, ask in self._steps[len(self._places) :]:
-            place = gate.line_up(ask, behind=self._behind, came=self._came)
+            place = gate.line_up(ask, behind=self.is_behind, came=self._came)
             self._places.append((gate, place))
             if not place.admitted:
                 return False
@@ -131,14 +131,11 @@ class TurnLine:
             gate, place = self._places[-1]
             gate.check_room(place)
 
-    def wait(
-        self, end: float, request_id: str, learn: Callable[[], Ask | None], note_turn: Callable[[], object]
-    ) -> bool:
+    def wait(self, end: float, request_id: str, learn: Callable[[], Ask | None]) -> bool:
         """Wait for the turns that are missing, until `end` (monotonic). False: they have not come by then.
 
         `learn`: as of `FairGate.acquire`, called where it waits first; what it gives is for the last gate.
-        `note_turn()` is called with the last turn. Raises ServerBusy, RequestCancelled, and what `learn`
-        raises."""
+        Raises ServerBusy, RequestCancelled, and what `learn` raises."""
         learned: list[Ask | None] = []
 
         def learn_once() -> Ask | None:
@@ -153,8 +150,13 @@ class TurnLine:
                 return False
             if not self.enter():
                 self.check_room()
-        note_turn()
         return True
+
+    @property
+    def is_through(self) -> bool:
+        """Whether it has all turns."""
+        places = self._places
+        return len(places) == len(self._steps) and places[-1][1].admitted
 
     @property
     def is_counted_waiting(self) -> bool:
@@ -176,8 +178,13 @@ class KeyAccount:
     def __init__(self, name: str, cancellation: CancellationService) -> None:
         self.gate = FairGate(NO_LIMIT, cancellation=cancellation, name=f"key {name}")
         self.lock = threading.Lock()
-        self.waiting = 0
-        """Its requests of this process that have no turn yet."""
+        self.lines: set[TurnLine] = set()
+        """Of its requests of this process that had to wait."""
+
+    @property
+    def waiting(self) -> int:
+        """How many of them have no turn yet. The lock is held."""
+        return sum(not line.is_through for line in self.lines)
 
 
 class KeyNumbers(NamedTuple):
@@ -234,7 +241,8 @@ class KeyLimiter:
         """
         account = self.account(asker.name)
         account.gate.limit = asker.entry.limits.concurrent or NO_LIMIT
-        steps = [(account.gate, Ask(name=asker.turn_name))]  # within a key nobody lets others go first
+        steps: list[tuple[FairGate, Ask | None]] = []
+        steps.append((account.gate, Ask(name=asker.turn_name)))  # within a key nobody lets others go first
         if self.gate is not None and takes_turn:
             steps.append((self.gate, ask_of(asker, ask)))
         return KeyRequest(self, asker, account, TurnLine(steps, behind=behind, came=came))
@@ -274,10 +282,10 @@ class KeyRequest:
 
     def __init__(self, limiter: KeyLimiter, asker: Asker, account: KeyAccount, line: TurnLine) -> None:
         self.name: str = asker.name
+        self.is_behind = line.is_behind
         self._limiter, self._account, self._line = limiter, account, line
         self._limits: KeyLimits = asker.entry.limits
         self._member = limiter.cancellation.member()
-        self._waits = False
 
     def admit(self, *, replaces: bool = False) -> None:
         """Take its place in the queues, and one of the minute's requests. `replaces`: an older one ends for
@@ -314,8 +322,7 @@ class KeyRequest:
             waiting = max(self._account.waiting, self._others_waiting())
             if waiting - replaces >= self._limits.queued:
                 raise _too_many_waiting(self.name, self._limits.queued)
-            self._account.waiting += 1
-            self._waits = True
+            self._account.lines.add(self._line)
 
     def _others_waiting(self) -> int:
         """Its requests that wait in any process, but for this one; 0 where there is one process alone."""
@@ -337,17 +344,12 @@ class KeyRequest:
 
     def wait(self, timeout_s: float, request_id: str, learn: Callable[[], Ask | None]) -> bool:
         """Wait for its turn. False: it has not come in time. Raises as `TurnLine.wait`."""
-        return self._line.wait(time.monotonic() + timeout_s, request_id, learn, self._note_turn)
-
-    def _note_turn(self) -> None:
-        if self._waits:
-            with self._account.lock:
-                self._waits = False
-                self._account.waiting -= 1
+        return self._line.wait(time.monotonic() + timeout_s, request_id, learn)
 
     def end(self) -> None:
         """Its work has ended, or it was refused. May be called again."""
-        self._note_turn()
+        with self._account.lock:
+            self._account.lines.discard(self._line)
         self._line.leave()
 
     def headers(self) -> list[tuple[str, str]]:
@@ -371,9 +373,17 @@ def _limit_headers(what: str, most: int, left: int, reset_s: float) -> list[tupl
     ]
 
 
-def ask_of(asker: Asker, ask: Ask | None = None) -> Ask:
-    """`ask` with the name and the class of who asks."""
-    return (ask or Ask())._replace(name=asker.turn_name, background=asker.is_background)
+def ask_of(asker: Asker, ask: Ask | None = None) -> Ask | None:
+    """`ask` with the name and the class of who asks; as it is where there is no keys file."""
+    if not asker.owner:
+        return ask
+    return (ask or NOTHING)._replace(name=asker.turn_name, background=asker.is_background)
+
+
+def ask_of_request(ask: Ask | None = None) -> Ask | None:
+    """The same for a call of the current request."""
+    request = current_request()
+    return ask if request is None else ask_of(request.asker, ask)
 
 
 # --------------------------------------------------------------------------

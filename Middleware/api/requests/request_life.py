@@ -31,6 +31,7 @@ from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+from Middleware.services.key_limits import KeyRequest
 from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.sensitive_logging_utils import without_quotes
 from Middleware.utilities.text_utils import sentence_of
@@ -117,6 +118,7 @@ class RequestLife:
         self.tokens = 0
         self.watch: Watch | None = None
         self.trace: RunTrace | None = None
+        self.limited: KeyRequest | None = None
         self._lock = threading.Lock()
         self._holders = 1
         self._told_cost: str | None = None

@@ -67,8 +67,8 @@ class BucketLevels:
 
 
 class DaySums:
-    """What a process knows of the sums of days: what it was told last, and what it has not told yet. Days that
-    are over are kept until all of them is told. Thread-safe.
+    """What a process knows of the sums of days: what it was told last, and what it has not told yet. Days
+    that are over are kept until all of them is told. Thread-safe.
     """
 
     def __init__(self) -> None:

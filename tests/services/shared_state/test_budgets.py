@@ -173,7 +173,7 @@ class TestWhatAProcessKnows:
         sums = DaySums()
         sums.add("ann", DAY, {"prompt": 5})
         assert sums.totals("ann", NEXT) == {}
-        assert sums.untold() == []
+        assert sums.untold() == [("ann", DAY)]
 
     def test_a_late_word_about_yesterday(self):
         """A call that ended before midnight changes nothing of today."""
