@@ -95,7 +95,12 @@ class ConcurrencyLimitMiddleware:
 
         Raises ServerBusy, RequestCancelled, and Unauthorized when its key was revoked while it waited.
         """
-        if not self._wait_for_turn(life, environ):
+        life.waits = True
+        try:
+            admitted = self._wait_for_turn(life, environ)
+        finally:
+            life.waits = False
+        if not admitted:
             raise ServerBusy(f"server is busy: no free slot within {self._timeout_s:g} s")
         life.check_key()
         if life.trace is not None:
