@@ -200,12 +200,16 @@ class RequestLife:
                 logger.info("request %s: with the nodes after its answer%s", self.request_id, cost)
 
     def _state_at_end(self, trace: RunTrace) -> str:
-        status = trace.status
+        is_refused = self.outcome == "failed" and not trace.nodes and not self.end
+        return "refused" if is_refused else self.outcome
+
+    @property
+    def outcome(self) -> str:
+        """What the client got, in the end: `done`, `failed` or `cancelled`."""
+        status = int(self.status) if self.status.isdigit() else None
         if self.end == "cancelled" or status == 499:
             return "cancelled"
-        if self.end or status is None or status >= 400:
-            return "failed" if trace.nodes or self.end else "refused"
-        return "done"
+        return "failed" if self.end or status is None or status >= 400 else "done"
 
     def _note_usage(self, trace: RunTrace) -> None:
         """What all calls took; from the finish of the answer on nothing is added."""

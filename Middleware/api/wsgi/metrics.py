@@ -212,7 +212,10 @@ class _OfKeys:
         self._make = make
         self._wrong: Counter | None = None
         self.requests = make.counter(
-            "headrace_key_requests_total", "Counted requests of keys that ended or were refused.", "key", "outcome"
+            "headrace_key_requests_total",
+            "Counted requests of keys that ended or were refused.",
+            "key",
+            "outcome",
         )
         self.refused = make.counter(
             "headrace_key_refused_total", "Requests that were over a limit of their key.", "key", "limit"
