@@ -23,7 +23,7 @@ from Middleware.api.console.hour import Hour
 from Middleware.api.console.recorder import Recorder
 from Middleware.api.console.view_contract import Hub, Rules, settle_rules
 from Middleware.api.front_door import FrontDoor
-from Middleware.api.handlers.base.base_api_handler import METRICS, MetricsRoute
+from Middleware.api.handlers.base.base_api_handler import LIMITS, METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
 from Middleware.api.requests.access import ServerRules
 from Middleware.api.requests.answering import log_failure
@@ -80,18 +80,17 @@ class ApiServer:
         gated = ConcurrencyLimitMiddleware(bare, own, facts.concurrency_timeout_s, doors)
         self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit, keys)
         self.door.count_request = gated.count_request
-        self.limiter = gated.limiter
+        self.limiter = self.app.extensions[LIMITS] = gated.limiter
         if own is not None:
             self.door.traffic.waiting = lambda: own.waiting
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
-        self.door.observers.observe(NodeLines())
-        self.door.observers.observe(metrics)
+        self.door.observers.observe(NodeLines(), NodeLines.CHANGES)
+        self.door.observers.observe(metrics, metrics.changes)
         self.door.note_key_request = metrics.note_key_request
         self.limiter.note_refusal = metrics.note_key_refusal
-        console = settle_rules(
-            rules.console, rules.access, worker_count(), has_keys_file=keys.ring is not None
-        )
+        has_file = keys.ring is not None
+        console = settle_rules(rules.console, rules.access, worker_count(), has_keys_file=has_file)
         if isinstance(console, Rules):
             self._open_console(console, rules.console.memory_mb, gate, metrics)
         else:
@@ -104,8 +103,8 @@ class ApiServer:
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
-        for observer in (recorder, hour):
-            self.door.observers.observe(observer)
+        self.door.observers.observe(recorder)
+        self.door.observers.observe(hour, hour.changes)
         hub = self._hub = Hub(
             recorder=recorder,
             hour=hour,
@@ -132,7 +131,7 @@ class ApiServer:
         hub = self._hub
         if hub is None:
             hour = Hour()
-            self.door.observers.observe(hour)
+            self.door.observers.observe(hour, hour.changes)
         else:
             hour = hub.hour
 
@@ -143,7 +142,8 @@ class ApiServer:
             return RowMaker(hub, hour, slots)
 
         file = HistoryFile(folder, days)
-        self.door.observers.observe(HistoryWriter(file, lambda run: row_maker().row_of(run)))
+        writer = HistoryWriter(file, lambda run: row_maker().row_of(run))
+        self.door.observers.observe(writer, HistoryWriter.CHANGES)
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
         """The `gate` of the console's state (6.1)."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Protocol
 
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import current_request
@@ -259,7 +259,7 @@ class _Chain:
         own = self._own_arguments()
         payload = self._handler(stream, None).whole_payload(own)
         prompt = digest_payload(payload, own.system_prompt)
-        self._arguments = replace(own, built=BuiltPayload(payload, prompt))
+        self._arguments = copy_with(own, built=BuiltPayload(payload, prompt))
 
         def choose() -> Stop:
             self._stop = route.next_stop(prompt)
