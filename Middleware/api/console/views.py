@@ -22,6 +22,7 @@ from Middleware.api.console import (
     file_views,
     help_index,
     history_views,
+    key_views,
     loaded_views,
     workflow_files,
 )
@@ -42,6 +43,7 @@ from Middleware.api.console.shapes import Look
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.wsgi.doors import on_one_line
+from Middleware.common.asker import NO_NAME
 from Middleware.common.errors import ConfigError, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
 from Middleware.common.secrets import mask_secrets, mask_text, without_quoted_secrets
@@ -223,7 +225,7 @@ Fits = Callable[[RunTrace], bool]
 
 def runs(ask: Ask) -> JsonObject:
     """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all."""
-    wish = ask.words("user", "workflow", "state", "text", "before", "limit")
+    wish = ask.words("user", "key", "workflow", "state", "text", "before", "limit")
     limit = ask.number("limit", DEFAULT, 1, MOST)
     states = _states(wish["state"])
     look = Look(ask.hub)
@@ -270,10 +272,11 @@ def cancel(ask: Ask, run_id: str) -> JsonObject:
 
 
 def numbers(ask: Ask) -> JsonObject:
-    """GET `numbers`; `history`: whether there is one of more than an hour."""
+    """GET `numbers`; `history`: whether there is one of more than an hour; `keys`: whether there is a keys
+    file."""
     ask.words()
     series: JsonObject = ask.hub.hour.series()
-    return {**series, "history": ask.hub.history is not None}
+    return {**series, "history": ask.hub.history is not None, "keys": ask.hub.has_keys()}
 
 
 def _states(wish: str) -> set[str]:
@@ -299,6 +302,8 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
     fits: list[Fits] = []
     if wish["user"]:
         fits.append(lambda run: run.user == wish["user"])
+    if wish["key"]:
+        fits.append(lambda run: (run.key or NO_NAME) == wish["key"])
     if states:
         fits.append(lambda run: run.state in states)
     if wish["workflow"]:
@@ -314,7 +319,7 @@ def _holds_text(look: Look, run: RunTrace, needle: str) -> bool:
     secrets = look.secrets(run)
     needles = (needle, json.dumps(needle)[1:-1])
     nodes = list(run.nodes)
-    facts: list[Text] = [run.id, run.user, *workflow_names(run), run.error]
+    facts: list[Text] = [run.id, run.user, run.key, *workflow_names(run), run.error]
     facts += [fact for node in nodes for fact in (node.title, node.endpoint, node.error)]
     facts += [fact for node in nodes for call in list(node.calls) for fact in (call.endpoint, call.error)]
     return any(
@@ -356,6 +361,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     endpoint_views.ROUTES,
     loaded_views.LOADED_ROUTES,
     history_views.HISTORY_ROUTES,
+    key_views.KEY_ROUTES,
     help_index.HELP_ROUTES,
     file_views.ROUTES,
     DRY_RUN_ROUTES,

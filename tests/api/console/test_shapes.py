@@ -16,6 +16,7 @@ SUMMARY = [
     "at",
     "seq",
     "user",
+    "key",
     "workflow",
     "front",
     "path",

@@ -8,7 +8,7 @@
 
 /** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
-/** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
+/** @typedef {{id: string, at: number, seq: number, user: string, key: string | null, workflow: string, front: string, path: string, stream: boolean,
  *   task: string | null, private: boolean, state: string, where: string | null, asking: string | null, status: number | null, shape: [Part, number][],
  *   first_s: number | null, took_s: number, tokens: number | null, about: boolean, rate: number | null, finish: string | null,
  *   error: string | null, held: number | null, stood_out: number, heard?: number}} Summary `asking`: the beginning of what the user wrote, while it waits; `heard`: when it came, by the page's own clock in ms; `held`: share of its prompts that the servers had */
