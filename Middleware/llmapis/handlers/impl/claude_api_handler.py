@@ -161,6 +161,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
                 "usage": claude_usage(body.get("usage")),
                 "model": body.get("model"),
                 "cut_call": len(whole) < len(blocks),
+                "cut_calls": [_openai_call(block) for block in blocks[len(whole) :]],
             },
         )
         thoughts = [block for block in blocks if block.get("type") in THOUGHT_BLOCKS]
