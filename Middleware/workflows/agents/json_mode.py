@@ -17,8 +17,8 @@ from Middleware.workflows.agents.tools import AgentTool
 class JsonReply:
     """What a reply came to. `rest`: text that was held and may be shown now.
 
-    `call`: None without one. `is_null`: the model wants no tool (the last call follows). Neither: the reply was
-    the answer.
+    `call`: None without one. `is_null`: the model wants no tool (the last call follows). Neither: the reply
+    was the answer.
     """
 
     rest: str = ""

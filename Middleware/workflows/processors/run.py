@@ -11,7 +11,8 @@ import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -88,6 +89,12 @@ class RequestState:
         self._parts: dict[bool, SystemParts] = {}
         self._stamps: dict[str, RequestStamps] = {}
         self._guard = threading.Lock()
+
+    def in_scope(self, scope: str) -> RequestState:
+        """The same for a run that can be ended alone, by the id `scope`."""
+        own = copy(self)
+        own.request = replace(self.request, request_id=scope)
+        return own
 
     @cached_property
     def encryption_key(self) -> bytes | None:
