@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from Middleware.common.types import JsonObject, Messages
+from Middleware.common.types import JsonObject, Message, Messages
+from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.utilities.prompt_extraction_utils import sent_cost
 from Middleware.utilities.text_utils import estimate_json_tokens
 from Middleware.workflows.dispatch.llm_dispatch import (
     build_question,
@@ -53,10 +55,30 @@ class AgentPrompt:
         return takes_tools(self._model.llm)
 
     @property
+    def endpoint(self) -> EndpointConfig:
+        return self._model.llm.endpoint
+
+    @property
+    def max_tokens(self) -> int:
+        """The limit of an answer; 0: there is none."""
+        return self._parts.max_tokens
+
+    @property
+    def think_tags(self) -> tuple[str, str]:
+        """Those that stand around thoughts in the text."""
+        raw = self.endpoint.raw
+        return str(raw.get("startThinkTag") or "<think>"), str(raw.get("endThinkTag") or "</think>")
+
+    @property
+    def can_leave_tools_out(self) -> bool:
+        """Whether a call may come without tools when its turns speak of them."""
+        return self._model.llm.can_leave_tools_out
+
+    @property
     def takes_schema(self) -> bool:
         """Whether a reply can be bound to a JSON Schema."""
-        endpoint = self._model.llm.endpoint
-        return self._model.takes_message_collection and structured_output_block(endpoint.api_type) is not None
+        has_block = structured_output_block(self.endpoint.api_type) is not None
+        return self._model.takes_message_collection and has_block
 
     def native_call(self, turns: Messages, *, choice: Any = None, with_tools: bool = True) -> CallArguments:
         """A step with tools. `turns`: of the loop so far, thoughts beside them. `with_tools` False: none are
@@ -92,7 +114,12 @@ class AgentPrompt:
 
     def window(self) -> int | None:
         """Tokens that a prompt may have, as `prompt_tokens` counts them; None: the window is not known."""
-        return window_budget(self._model.llm.endpoint, self._parts.max_tokens)
+        return window_budget(self.endpoint, self._parts.max_tokens)
+
+
+def turn_tokens(turn: Message) -> int:
+    """What a turn of the loop counts in that."""
+    return sent_cost(turn)
 
 
 def prompt_tokens(asked: CallArguments) -> int:

@@ -31,7 +31,7 @@ from Middleware.workflows.models.execution_context import (
     NodeResult,
     NodeStream,
 )
-from Middleware.workflows.models.node_keys import EARLY_CHOICES, common_value
+from Middleware.workflows.models.node_keys import EARLY_CHOICES
 from Middleware.workflows.processors.run import Run, progress_batch, responder_index
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.conversation import VariableSource
@@ -162,7 +162,9 @@ class NodeContext(ExecutionContext):
         llm = LlmApiService(
             variables.fill_early(str(node["endpointName"]), source),
             variables.fill_early(str(preset), source) if preset else None,
-            token_limit(taken, common_value(node, "maxResponseSizeInTokens")),
+            token_limit(
+                taken, self.keys["maxResponseSizeInTokens"].value_in(node, "maxResponseSizeInTokens")
+            ),
             self.stream,
             user=self.user,
             snapshot=self.snapshot,

@@ -70,6 +70,8 @@ class LlmApiHandler(ABC):
     takes_messages: ClassVar[bool] = True
     lifts_system_messages: ClassVar[bool] = False
     """True: its API has one place for system messages, in front; those from among the others go there."""
+    can_leave_tools_out: ClassVar[bool] = True
+    """False: its API refuses turns with calls in a request without tools."""
     generates: ClassVar[bool] = True
     """False: not for text generation (embeddings)."""
     calls_out: ClassVar[bool] = True

@@ -56,6 +56,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
     """`POST {base}/v1/messages`, Server-Sent Events whose names repeat `data.type`."""
 
     lifts_system_messages: ClassVar[bool] = True
+    can_leave_tools_out: ClassVar[bool] = False
     stop_field: ClassVar[str] = "stop_sequences"
     takes_blank_stops: ClassVar[bool] = False
     turn_rules: ClassVar[TurnRules] = CLAUDE_TURNS
