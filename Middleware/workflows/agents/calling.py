@@ -27,7 +27,7 @@ from Middleware.workflows.agents.json_mode import (
     results_prompt,
 )
 from Middleware.workflows.agents.step_reader import JsonWords, NativeWords, PlainWords, StepAnswer, Words
-from Middleware.workflows.agents.text_calls import TextCallReader
+from Middleware.workflows.agents.text_calls import THINK_TAGS, TextCallReader
 from Middleware.workflows.agents.tool_calls import ReadCall, RefusedCall
 from Middleware.workflows.dispatch.agent_calls import AgentPrompt
 
@@ -144,7 +144,13 @@ class NativeCalling(Calling):
     def words(self) -> Words:
         if not self._tools:
             return PlainWords()
-        return NativeWords(TextCallReader([tool.name for tool in self._tools], self._prompt.think_tags))
+        return NativeWords(TextCallReader([tool.name for tool in self._tools], self._think_tags()))
+
+    def _think_tags(self) -> list[tuple[str, str]]:
+        """What may stand around thoughts in the text."""
+        raw = self._prompt.endpoint.raw
+        own = str(raw.get("startThinkTag") or ""), str(raw.get("endThinkTag") or "")
+        return [*THINK_TAGS, *([own] if all(own) and own not in THINK_TAGS else [])]
 
     def last(self, turns: Messages, results: Sequence[Result]) -> CallArguments:
         return self._prompt.native_call(_told_to_answer(turns), choice="none" if self._tools else None)

@@ -499,7 +499,7 @@ class AgentLoop:
         """The last call, which is to bring the answer, and once more if it brings none."""
         self._limit_hit = limit
         if limit:
-            self._context.warn(f"{limit} is reached, so the model is told to answer with what it knows")
+            self._context.warn(f"{limit}: the model is told to answer with what it knows")
         yield self._end_step(StepEnd(called=True, answers=True))
         self._make_room(None)
         results = [result for step in self._results for result in step]

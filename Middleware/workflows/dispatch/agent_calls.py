@@ -64,12 +64,6 @@ class AgentPrompt:
         return self._parts.max_tokens
 
     @property
-    def think_tags(self) -> tuple[str, str]:
-        """Those that stand around thoughts in the text."""
-        raw = self.endpoint.raw
-        return str(raw.get("startThinkTag") or "<think>"), str(raw.get("endThinkTag") or "</think>")
-
-    @property
     def can_leave_tools_out(self) -> bool:
         """Whether a call may come without tools when its turns speak of them."""
         return self._model.llm.can_leave_tools_out
