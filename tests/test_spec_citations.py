@@ -20,6 +20,7 @@ NAMES = (
     "cleaning",
     "console",
     "frontend-api",
+    "keys",
     "memory",
     "more-fronts",
     "nodes",

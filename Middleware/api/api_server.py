@@ -82,8 +82,8 @@ class ApiServer:
             self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
-        self.door.observers.observe(NodeLines())
-        self.door.observers.observe(metrics)
+        self.door.observers.observe(NodeLines(), NodeLines.CHANGES)
+        self.door.observers.observe(metrics, metrics.changes)
         console = settle_rules(rules.console, rules.access, worker_count())
         if isinstance(console, Rules):
             self._open_console(console, rules.console.memory_mb, gate, metrics)
@@ -97,8 +97,8 @@ class ApiServer:
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
-        for observer in (recorder, hour):
-            self.door.observers.observe(observer)
+        self.door.observers.observe(recorder)
+        self.door.observers.observe(hour, hour.changes)
         hub = self._hub = Hub(
             recorder=recorder,
             hour=hour,
@@ -125,7 +125,7 @@ class ApiServer:
         hub = self._hub
         if hub is None:
             hour = Hour()
-            self.door.observers.observe(hour)
+            self.door.observers.observe(hour, hour.changes)
         else:
             hour = hub.hour
 
@@ -136,7 +136,8 @@ class ApiServer:
             return RowMaker(hub, hour, slots)
 
         file = HistoryFile(folder, days)
-        self.door.observers.observe(HistoryWriter(file, lambda run: row_maker().row_of(run)))
+        writer = HistoryWriter(file, lambda run: row_maker().row_of(run))
+        self.door.observers.observe(writer, HistoryWriter.CHANGES)
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
         """The `gate` of the console's state (6.1)."""

@@ -24,6 +24,7 @@ from Middleware.common.secrets import is_secret_place, mask_keys
 from Middleware.config.keys import Key, field_meant, object_schema
 from Middleware.config.paths import (
     ALIASES_FILE,
+    KEYS_FILE,
     MACHINES_FILE,
     is_archived_user,
     is_tool_file,
@@ -186,7 +187,7 @@ KINDS = {
     "StructuredOutputs": "structuredoutput",
 }
 """Top folder below the config root -> name of the schema of its files. Workflows: `workflow_shape`."""
-_SINGLE_FILES = {MACHINES_FILE: "machines", ALIASES_FILE: "aliases"}
+_SINGLE_FILES = {MACHINES_FILE: "machines", ALIASES_FILE: "aliases", KEYS_FILE: "keys"}
 """Files directly in the config root."""
 
 _WORDS = {
@@ -430,6 +431,9 @@ def explain(error: ValidationError) -> str:
         return f"found {_describe_instance(error)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
     if rule == "anyOf" and isinstance(error.schema, Mapping) and "x-breach" in error.schema:
         return str(error.schema["x-breach"])
+    if rule == "additionalProperties" and value is False:
+        fields = known_fields(cast(Mapping[str, Any], error.schema))
+        return "; ".join(_refused_field(name, instance, fields) for name in instance if name not in fields)
     if rule == "enum":
         near = nearest(str(instance), [str(v) for v in value])
         hint = f" (did you mean {near!r}?)" if near else ""
@@ -443,6 +447,12 @@ def _missing(name: str, document: Iterable[str]) -> str:
     names = list(document)
     near = nearest(name, names) or next((other for other in names if field_meant(other, [name])), None)
     return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
+
+
+def _refused_field(name: str, document: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+    near = _meant(name, document, fields)
+    hint = f" (is {near!r} meant?)" if near else ""
+    return f"unknown field {name!r}{hint}, allowed: {', '.join(fields)}"
 
 
 def _described_allowed(error: ValidationError) -> str:

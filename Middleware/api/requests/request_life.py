@@ -17,6 +17,7 @@ from typing import Any
 from flask import current_app
 
 from Middleware.api.client_watch import Watch
+from Middleware.common.asker import ANYBODY, Asker
 from Middleware.common.costs import cost_text
 from Middleware.common.errors import (
     ClientRequestError,
@@ -87,17 +88,24 @@ LIFE = "headrace.life"
 HUNG_UP = "the client hung up"
 
 
+def _always_valid() -> None:
+    """Default of `RequestLife.check_key`."""
+
+
 class RequestLife:
     """Begins with one holder.
 
     `at_end` callables run once, the last registered first, when the last holder released. For the line at the
     end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
     answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
-    `trace`: None: nobody observes.
+    `trace`: None: nobody observes. `asker`: who sent it. `check_key()` raises Unauthorized once the key that
+    it came with is none any more: asked when it has its turn.
     """
 
-    def __init__(self, request_id: str) -> None:
+    def __init__(self, request_id: str, asker: Asker = ANYBODY) -> None:
         self.request_id = request_id
+        self.asker = asker
+        self.check_key: Callable[[], None] = _always_valid
         self.arrived = time.monotonic()
         self.answered = False
         self.request: RequestContext | None = None

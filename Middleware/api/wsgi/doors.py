@@ -88,6 +88,9 @@ KNOWN = "headrace.known"
 """Key of the WSGI environment that tells whether no key is needed here, or the request has sent one: open
 paths are answered either way, but do not tell everybody everything."""
 
+ASKER = "headrace.asker"
+"""Key of the WSGI environment that holds the request's `Asker`; absent: no key is needed here."""
+
 CONSOLE = "headrace.console"
 """Key of the WSGI environment under which the AccessRules stand for a request that the console's door let
 through: what generates there belongs to a console that is on, and to a reader who may act."""

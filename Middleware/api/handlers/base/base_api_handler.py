@@ -17,7 +17,6 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from flask import Flask, Response, current_app, g, request
@@ -53,6 +52,7 @@ from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, 
 from Middleware.api.wsgi.doors import Generation, Route, WaitingRequest, routes_to
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import LARGE_BYTES, heap
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import ClientRequestError, ConfigError
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
 from Middleware.common.types import Batches, JsonObject
@@ -270,7 +270,7 @@ class GenerationView(MethodView, Generation):
 
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
         """The facts of an answer to Open WebUI's tool picker (16.1)."""
-        return replace(facts, unmeasured=True)
+        return copy_with(facts, unmeasured=True)
 
     def delete(self, request_id: str | None = None) -> Any:
         """Cancel a request of this route (13)."""
@@ -306,26 +306,27 @@ class GenerationView(MethodView, Generation):
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
         snapshot = default_snapshot()
         choice = self.choose_model(body, snapshot)
-        user, key = choice.settings(snapshot), self.key(body, request.environ)
-        g.privacy = is_private(user, key)
-        task = task_of(self.task_messages(body), request.environ.get(TASK_FIELD, ""), stream)
-        context = g.request_context = current_life().request = RequestContext(
-            request_id=current_request_id(),
+        environ, life = request.environ, current_life()
+        user, key = choice.settings(snapshot), self.key(body, environ)
+        g.privacy = privacy = is_private(user, key)
+        task = task_of(self.task_messages(body), environ.get(TASK_FIELD, ""), stream)
+        context = g.request_context = life.request = RequestContext(
+            request_id=life.request_id,
             user=choice.user,
             api_type=self.api_type,
             api_key=key,
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
-            privacy=g.privacy,
+            privacy=privacy,
             suppress_reasoning=self.suppresses_reasoning(body),
             task=task,
             include_usage=wants_usage(body),
             progress=self.progress(body, user) if stream and task is None else NO_PROGRESS,
             snapshot=snapshot,
-            arrived=current_life().arrived,
+            arrived=life.arrived,
             setup_done=leave,
-            trace=current_life().trace,
+            trace=life.trace,
         )
         return context, user
 
@@ -341,7 +342,7 @@ class GenerationView(MethodView, Generation):
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
             return AnswerJob(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question = replace(self.read_question(body, user), stream=stream, wishes=self.wishes(body))
+        question = copy_with(self.read_question(body, user), stream=stream, wishes=self.wishes(body))
         headers = _named_headers(user)
         facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
