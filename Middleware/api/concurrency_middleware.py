@@ -82,10 +82,14 @@ class ConcurrencyLimitMiddleware:
 
         Raises ServerBusy, RequestCancelled, and Unauthorized when its key was revoked while it waited.
         """
-        if isinstance(self._semaphore, FairGate):
-            admitted = self._wait_in_line(self._semaphore, life, environ)
-        else:
-            admitted = self._semaphore.acquire(timeout=self._timeout_s)
+        life.waits = True
+        try:
+            if isinstance(self._semaphore, FairGate):
+                admitted = self._wait_in_line(self._semaphore, life, environ)
+            else:
+                admitted = self._semaphore.acquire(timeout=self._timeout_s)
+        finally:
+            life.waits = False
         if not admitted:
             raise ServerBusy(f"server is busy: no free slot within {self._timeout_s:g} s")
         life.at_end(self._semaphore.release)

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 MARK_LIFETIME_S = 3600.0
 
 RUNNING = "running"
-"""Kind of the record that a request runs: its id."""
+"""Kind of the record that a request runs: its id, and whose it is."""
 CANCEL = "cancel"
 """Word of the message that cancels one."""
 
@@ -46,20 +46,29 @@ class CancellationService:
         self._marks: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         self._callbacks: dict[str, list[AbortCallback]] = {}
-        self._running: set[str] = set()
+        self._running: dict[str, str] = {}
         self._parts = count(1)
 
-    def begin(self, request_id: str) -> None:
-        """The request runs from now on, also while it waits for its turn, until it is acknowledged."""
+    def begin(self, request_id: str, owner: str = "") -> None:
+        """The request runs from now on, also while it waits for its turn, until it is acknowledged. `owner`:
+        of its key, where keys have owners (keys.md 2).
+        """
         with self._lock:
-            self._running.add(request_id)
+            self._running[request_id] = owner
         member = self.member()
         member.hear(CANCEL, self._cancel_here)
-        member.put(RUNNING, request_id, "")
+        member.put(RUNNING, request_id, owner)
 
     def is_running(self, request_id: str) -> bool:
         """In this process or another one."""
         return request_id in self._running or self.member().find(RUNNING, request_id) is not None
+
+    def is_running_of(self, request_id: str, owner: str | None) -> bool:
+        """As `is_running`, of this owner; None: of anybody."""
+        whose = self._running.get(request_id)
+        if whose is None:
+            whose = self.member().find(RUNNING, request_id)
+        return whose is not None and owner in (None, whose)
 
     def runs_here(self, request_id: str) -> bool:
         return request_id in self._running
@@ -157,10 +166,9 @@ class CancellationService:
             self._marks.pop(request_id, None)
             self._reasons.pop(request_id, None)
             self._callbacks.pop(request_id, None)
-            ran = request_id in self._running
-            self._running.discard(request_id)
-        if ran:
-            self.member().remove(RUNNING, request_id, "")
+            owner = self._running.pop(request_id, None)
+        if owner is not None:
+            self.member().remove(RUNNING, request_id, owner)
 
     def get_all_cancelled_requests(self) -> set[str]:
         """A copy of the marked ids."""

@@ -25,6 +25,7 @@ from Middleware.common.errors import (
     MiddlewareError,
     RequestCancelled,
     ServerBusy,
+    Unauthorized,
 )
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
@@ -56,7 +57,11 @@ def reply_to(
         headers = {"x-should-retry": "false"}
         return ErrorReply(500, said, headers=headers, request_id=request_id)
     if isinstance(error, ClientRequestError):
-        return ErrorReply(error.status_hint, said, error.param, error.code, request_id=request_id)
+        challenge = error.challenge if isinstance(error, Unauthorized) else ""
+        asked = {"WWW-Authenticate": challenge} if challenge else {}
+        return ErrorReply(
+            error.status_hint, said, error.param, error.code, headers=asked, request_id=request_id
+        )
     headers = {} if isinstance(error, ServerBusy) else {"x-should-retry": "false"}
     if error.retry_after_s is not None and error.status_hint in (429, 503):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
@@ -99,7 +104,7 @@ class RequestLife:
     end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
     answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
     `trace`: None: nobody observes. `asker`: who sent it. `check_key()` raises Unauthorized once the key that
-    it came with is none any more: asked when it has its turn.
+    it came with is none any more: asked when it has its turn. `waits`: for its turn.
     """
 
     def __init__(self, request_id: str, asker: Asker = ANYBODY) -> None:
@@ -107,7 +112,7 @@ class RequestLife:
         self.asker = asker
         self.check_key: Callable[[], None] = _always_valid
         self.arrived = time.monotonic()
-        self.answered = False
+        self.answered = self.waits = False
         self.request: RequestContext | None = None
         self.status = ""
         self.end = ""

@@ -34,7 +34,7 @@ from Middleware.services.locking_service import LockingService
 from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.services.timestamp_service import RequestStamps
-from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
+from Middleware.utilities.encryption_utils import KeyCache, folder_of_key
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues
@@ -70,7 +70,7 @@ class RequestState:
         self, request: RequestContext, user: UserSettings, snapshot: ConfigSnapshot, services: ProcessServices
     ) -> None:
         self.request, self.user, self.snapshot, self.services = request, user, snapshot, services
-        self.api_key_hash = api_key_hash(request.api_key) if request.api_key else None
+        self.api_key_hash = folder_of_key(request.api_key, request.asker.folder)
         self.extra_threads = threading.BoundedSemaphore(max(1, user.max_parallel_nodes))
         self.extra_threads.acquire()  # the thread that runs the request
         self.run_trace: RunTrace | None = request.trace
