@@ -501,7 +501,8 @@ class TestWhatWasLeftOut:
 class TestTogether:
     def test_the_order_is_that_of_the_table(self):
         assert " ".join(RULES) == (
-            "outdated failed cancelled empty cut broken backup tries went_on locked slot turn before "
+            "outdated failed cancelled empty cut broken backup tries went_on limit_reached tool_failed locked slot "
+            "turn before "
             "slow_first "
             "loaded read_again thinking slow_tokens dropped unfilled warned task"
         )
