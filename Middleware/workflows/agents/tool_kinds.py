@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled
-from Middleware.common.request_context import enter_request
+from Middleware.common.request_context import current_request, enter_request
 from Middleware.common.secrets import mask_known
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.config.workflows import load_workflow
@@ -59,6 +59,12 @@ def _limit(context: ExecutionContext, own: float | None) -> float:
 
 def _place(context: ExecutionContext) -> str:
     return f"{context.workflow_file.file}, node {context.node_number}"
+
+
+def _call_id(context: ExecutionContext) -> str:
+    """By which this very call can be cancelled: the loop gives each an id of its own."""
+    request = current_request()
+    return request.request_id if request is not None else context.request_id
 
 
 def _without_secrets(text: str, *more: str) -> str:
@@ -133,7 +139,8 @@ def _run_workflow(
 ) -> str:
     """The value of a run that can be ended by itself."""
     inputs = tuple(v if isinstance(v, str) else json_text(v) for v in entry.inputs_of(arguments))
-    with cancellation_service.scope(context.request_id) as scope:
+    call_id = _call_id(context)
+    with cancellation_service.scope(call_id) as scope:
         timer = threading.Timer(timeout_s, cancellation_service.request_cancellation, (scope, "time-out"))
         timer.daemon = True
         timer.start()
@@ -149,7 +156,7 @@ def _run_workflow(
         try:
             value = context.run_workflow(call)
         except RequestCancelled:
-            if context.is_cancelled():
+            if cancellation_service.is_cancelled(call_id):
                 raise
             raise _late(timeout_s) from None
         except EarlyTermination as stop:
@@ -199,7 +206,7 @@ def _fetch_page(
         caller=_place(context),
     )
     try:
-        answer = exchange(request, context.request_id)
+        answer = exchange(request, _call_id(context))
     except (WebError, AddressRefused) as error:
         if isinstance(error, WebError) and error.is_timeout:
             raise _late(timeout_s) from error
@@ -243,13 +250,13 @@ def script_tool(context: ExecutionContext, entry: ScriptEntry) -> AgentTool:
 
 def _run_script(context: ExecutionContext, path: Path, timeout_s: float, arguments: dict[str, Any]) -> str:
     """What it returns, as text; what it raises is the failure. Models that it asks are asked by its node."""
-    caller = replace(context.request, node=context.trace)
+    caller = replace(current_request() or context.request, node=context.trace)
 
     def work() -> Any:
         with enter_request(caller):
             return script_function(path)(**arguments)
 
-    value = _in_time(work, context.request_id, timeout_s, path)
+    value = _in_time(work, caller.request_id, timeout_s, path)
     return _without_secrets(value if isinstance(value, str) else "" if value is None else json_text(value))
 
 
