@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from Middleware.common.request_context import ClientQuestion, RequestContext
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -36,11 +36,12 @@ class ToolBench:
 
     def context(self, *entries: Any, **fields: Any) -> ExecutionContext:
         store = DiscussionStore(self.folder / "discussions", "d") if self.has_discussion else None
+        snapshot = ConfigTree(self.folder).snapshot()
         context = FakeContext(
             engine=self.engine,
-            request=RequestContext("r1", "ana", "openaichatcompletion"),
+            request=RequestContext("r1", "ana", "openaichatcompletion", snapshot=snapshot),
             user=self.user,
-            snapshot=ConfigTree(self.folder).snapshot(),
+            snapshot=snapshot,
             workflow_file=WorkflowFile("Main", "ana", "Workflows/ana/Main.json", (), {}),
             workflow_id="w1",
             question=ClientQuestion([{"role": "user", "content": "hi"}], **self.asked),
@@ -53,7 +54,9 @@ class ToolBench:
         return replace(context, **self.facts)
 
     def tools(self, *entries: Any, **fields: Any) -> list[AgentTool]:
-        return gather_tools(self.context(*entries, **fields))
+        context = self.context(*entries, **fields)
+        with enter_request(context.request):
+            return gather_tools(context)
 
     def tool(self, entry: Any, **fields: Any) -> AgentTool:
         (tool,) = self.tools(entry, **fields)
