@@ -50,7 +50,8 @@ class RunObserver(Protocol):
     `changed` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
     `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
     `ended`, and beside those of the specification `first_thought` (a call's model has begun to think),
-    `waiting` (it is known who waits for a slot) and `wait` (a call begins or ends to wait for its turn).
+    `waiting` (it is known who waits for a slot), `wait` (a call begins or ends to wait for its turn) and
+    `settled` (behind `ended`: no call goes on for the next turn either, the costs are final).
     `node`: the one that it is about, None for the run itself; a call is the last of its node that changed
     (`NodeTrace.calls`).
     """
@@ -209,20 +210,20 @@ class NodeTrace:
 class RunTrace:
     """One generation request.
 
-    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`: it
-    got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
+    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`:
+    it got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
     protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `usage`: of the
-    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered. `costs`:
-    of all calls so far, those that the client is not told of too, a sum for each currency. `key`: the name of
-    the client's key, empty: it has none. `state`:
-    `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on), `done`,
-    `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
-    `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who looks
-    may read, the client's key; never that of a private run. `nodes`: in the order of their start, nested ones
-    too. `waiting_text`: the beginning of what the user wrote, as long as it waits for a slot and where texts
-    are kept. `outdated`: of each file that it uses in its last good version, as a later edit has an error, a
-    sentence that says so. `counter()`: pieces of the answer so far, None when it is not going out.
-    `bytes_kept`, `seq`: a recorder's.
+    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered;
+    `whole_usage`: the same with the nodes after the answer. `costs`: of all calls so far, those that the
+    client is not told of too, a sum for each currency. `key`: the name of the client's key, empty: it has
+    none. `state`: `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on),
+    `done`, `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was
+    told. `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who
+    looks may read, the client's key; never that of a private run. `nodes`: in the order of their start,
+    nested ones too. `waiting_text`: the beginning of what the user wrote, as long as it waits for a slot and
+    where texts are kept. `outdated`: of each file that it uses in its last good version, as a later edit has
+    an error, a sentence that says so. `counter()`: pieces of the answer so far, None when it is not going
+    out. `bytes_kept`, `seq`: a recorder's.
     """
 
     id: str
@@ -252,6 +253,7 @@ class RunTrace:
     finish_reason: str | None = None
     usage: Mapping[str, Any] | None = None
     all_usage: Mapping[str, Any] | None = None
+    whole_usage: Mapping[str, Any] | None = None
     costs: tuple[Cost, ...] = ()
     asked: bytes = field(default=b"", repr=False)
     asked_left_out: int = 0
@@ -324,6 +326,10 @@ class RunTrace:
         self.ended, self.state, self.counter = time.monotonic(), state, None
         self.waiting_text = ""
         self.tell("ended")
+
+    def settle(self) -> None:
+        """It has ended, and so has what was read ahead for the next turn."""
+        self.tell("settled")
 
 
 class TracedNode(NamedTuple):

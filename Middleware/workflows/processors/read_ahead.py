@@ -267,7 +267,7 @@ def _reading_id(context: NodeContext) -> str:
 
 
 def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> None:
-    """Do it beside the request: what it is told and asked of this work concerns it no more."""
+    """Do it beside the request: what it is told and asked of this work concerns it no more, but it pays."""
     own = replace(
         request,
         setup_done=lambda: None,
@@ -279,7 +279,15 @@ def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> None:
     )
 
     def run() -> None:
-        with enter_request(own):
-            work()
+        try:
+            with enter_request(own):
+                work()
+        finally:
+            own.spent.end_late_work()
 
-    threading.Thread(target=copy_context().run, args=(run,), name="read-ahead", daemon=True).start()
+    own.spent.begin_late_work()
+    try:
+        threading.Thread(target=copy_context().run, args=(run,), name="read-ahead", daemon=True).start()
+    except RuntimeError:  # the system gives no more threads
+        own.spent.end_late_work()
+        raise
