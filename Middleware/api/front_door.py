@@ -32,6 +32,7 @@ from Middleware.api.wsgi.doors import (
 )
 from Middleware.api.wsgi.model_addresses import address_of_model, model_of_address, take_model_off
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic
+from Middleware.common.constants import WANTS_KEY
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.config.loader import default_snapshot
 from Middleware.protocols.base import ErrorReply
@@ -155,7 +156,7 @@ class FrontDoor:
         environ[KNOWN] = self._rules.knows_key(key)
         is_free = is_console(environ["PATH_INFO"])  # of a console that is off: nothing is there
         if not is_free and not self._rules.allows_key(environ["PATH_INFO"], key):
-            refusal = reply_to(Unauthorized("this server requires a valid API key"), request_id)
+            refusal = reply_to(Unauthorized(WANTS_KEY), request_id)
             return send_error(refusal, protocol, environ, start)
         try:
             if addressed and environ[KNOWN]:  # others are not told which names are there

@@ -6,6 +6,8 @@ from Middleware.common.registry import NamesView
 
 VERSION = "0.1.0"
 USER_AGENT = f"Headrace/{VERSION}"
+WANTS_KEY = "this server requires a valid API key"
+"""What a client without one is told; another Headrace knows this program by it."""
 
 VALID_NODE_TYPES = NamesView()
 """The names of the node types: `workflows/handlers/node_types.py` fills this live view."""

@@ -23,6 +23,7 @@ from Middleware.api.requests.request_fields import json_body, typed_fields
 from Middleware.api.requests.request_life import RequestLife, outdated_first
 from Middleware.api.workflow_gateway import WorkflowPlace
 from Middleware.api.wsgi.doors import CONSOLE, ENTER_GATE, routes_to
+from Middleware.common.constants import WANTS_KEY
 from Middleware.common.errors import (
     ConfigError,
     ConfigMissing,
@@ -61,7 +62,7 @@ class ConsoleTryAPI(GenerationView):
             raise NoRoute
         body = typed_fields(json_body(read_body(request.environ, MOST_BYTES)), FIELDS)
         if not rules.allows_key(request.path, body["api_key"]):
-            raise Unauthorized("this server requires a valid API key")
+            raise Unauthorized(WANTS_KEY)
         if body["user"] not in (users := served_users()):
             raise NotFound(f"there is no such user; users: {', '.join(users)}", param="user")
         check_messages(body["messages"])
