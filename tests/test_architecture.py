@@ -48,6 +48,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "variables",
         "dispatch",
         "memory",
+        "agents",
         "handlers",
         "processors",
         "managers",

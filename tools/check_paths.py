@@ -20,6 +20,7 @@ RULES = (
     "tests/test_docs.py",
     "tests/test_docs_blocks.py",
     "tests/test_faces.py",
+    "tests/test_shelf.py",
     "tests/test_spec_citations.py",
     "tests/protocols/test_registry.py",
     "tests/workflows/checks/test_shipped_configs.py",
@@ -28,6 +29,7 @@ RULES = (
 
 OF_FOLDERS = {
     "docs": (),
+    "packs": (),
     "Public": ("tests/e2e/test_example_users.py",),
     "deploy": ("tests/test_deploy.py", "tests/test_make_venv.py"),
     ".github": ("tests/test_deploy.py",),

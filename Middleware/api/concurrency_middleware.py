@@ -78,14 +78,22 @@ class ConcurrencyLimitMiddleware:
         return run_within_life(life, self._app, environ, start_response)
 
     def admit(self, life: RequestLife, environ: dict[str, Any]) -> None:
-        """Wait for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
-        if isinstance(self._semaphore, FairGate):
-            admitted = self._wait_in_line(self._semaphore, life, environ)
-        else:
-            admitted = self._semaphore.acquire(timeout=self._timeout_s)
+        """Wait for a slot, which the life gives back at its end.
+
+        Raises ServerBusy, RequestCancelled, and Unauthorized when its key was revoked while it waited.
+        """
+        life.waits = True
+        try:
+            if isinstance(self._semaphore, FairGate):
+                admitted = self._wait_in_line(self._semaphore, life, environ)
+            else:
+                admitted = self._semaphore.acquire(timeout=self._timeout_s)
+        finally:
+            life.waits = False
         if not admitted:
             raise ServerBusy(f"server is busy: no free slot within {self._timeout_s:g} s")
         life.at_end(self._semaphore.release)
+        life.check_key()
         if life.trace is not None:
             life.trace.begin()
 

@@ -157,7 +157,13 @@ class NotFound(ClientRequestError):
 
 
 class Unauthorized(ClientRequestError):
+    """`challenge`: value of `WWW-Authenticate`; empty: the header is not sent."""
+
     status_hint = 401
+
+    def __init__(self, message: str, *, challenge: str = "") -> None:
+        super().__init__(message)
+        self.challenge = challenge
 
 
 class Forbidden(ClientRequestError):

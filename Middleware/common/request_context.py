@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from Middleware.common.asker import ANYBODY, Asker
 from Middleware.common.costs import Cost, CostSum, amounts_of
 from Middleware.common.types import JsonObject, Messages
 
@@ -157,6 +158,7 @@ class RequestContext:
     workflow_folder: str | None = None
     raw_endpoint: str = ""
     alias: str = field(default="", repr=False)
+    asker: Asker = field(default=ANYBODY, repr=False)
     privacy: bool = False
     suppress_reasoning: bool = False
     task: str | None = None
@@ -190,6 +192,19 @@ class RequestContext:
             return self._target_name
         shown = "".join(letter if letter.isprintable() else "?" for letter in self.alias[:_MOST_SHOWN])
         return f"{shown} -> {self._target_name}"
+
+    def beside(self) -> RequestContext:
+        """The same for work that is done beside the request: what it is told and asked of that work concerns
+        it no more."""
+        return replace(
+            self,
+            setup_done=_nothing,
+            trace=None,
+            node=None,
+            reach=EndpointReach(),
+            answer=AnswerState(),
+            usage=UsageSum(),
+        )
 
 
 _CURRENT: ContextVar[RequestContext | None] = ContextVar("request", default=None)

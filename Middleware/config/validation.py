@@ -24,6 +24,7 @@ from Middleware.common.secrets import is_secret_place, mask_keys
 from Middleware.config.keys import Key, field_meant, object_schema
 from Middleware.config.paths import (
     ALIASES_FILE,
+    KEYS_FILE,
     MACHINES_FILE,
     is_archived_user,
     is_tool_file,
@@ -186,7 +187,7 @@ KINDS = {
     "StructuredOutputs": "structuredoutput",
 }
 """Top folder below the config root -> name of the schema of its files. Workflows: `workflow_shape`."""
-_SINGLE_FILES = {MACHINES_FILE: "machines", ALIASES_FILE: "aliases"}
+_SINGLE_FILES = {MACHINES_FILE: "machines", ALIASES_FILE: "aliases", KEYS_FILE: "keys"}
 """Files directly in the config root."""
 
 _WORDS = {
@@ -356,6 +357,36 @@ def _validator_of(schema: Mapping[str, Any]) -> Draft202012Validator:
     return kept[1]
 
 
+ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
+"""(path in the document, keyword of the schema, its value, what the document has there)"""
+
+
+def foreign_check(schema: dict[str, Any]) -> Callable[[Any], list[ForeignBreach]]:
+    """What a schema that is not ours says of a document, in the order of the places; an unsound schema finds
+    fault with nothing. The schema names no other document (a `$ref` to elsewhere would be fetched).
+    """
+    from jsonschema import Draft202012Validator  # slow to load, as above
+    from jsonschema.exceptions import SchemaError, UnknownType
+    from jsonschema.validators import validator_for
+    from referencing.exceptions import Unresolvable
+
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except (SchemaError, RecursionError):
+        return lambda document: []
+    validator = kind(schema)
+
+    def find_breaches(document: Any) -> list[ForeignBreach]:
+        try:
+            errors = sorted(validator.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
+        except (UnknownType, Unresolvable, RecursionError):
+            return []
+        return [(tuple(e.absolute_path), str(e.validator), e.validator_value, e.instance) for e in errors]
+
+    return find_breaches
+
+
 def without_nulls(document: Any) -> Any:
     """The document without the keys whose value is null (at every depth); lists keep theirs."""
     if isinstance(document, Mapping):
@@ -400,6 +431,9 @@ def explain(error: ValidationError) -> str:
         return f"found {_describe_instance(error)}, allowed: {' or '.join(_WORDS[kind] for kind in kinds)}"
     if rule == "anyOf" and isinstance(error.schema, Mapping) and "x-breach" in error.schema:
         return str(error.schema["x-breach"])
+    if rule == "additionalProperties" and value is False:
+        fields = known_fields(cast(Mapping[str, Any], error.schema))
+        return "; ".join(_refused_field(name, instance, fields) for name in instance if name not in fields)
     if rule == "enum":
         near = nearest(str(instance), [str(v) for v in value])
         hint = f" (did you mean {near!r}?)" if near else ""
@@ -413,6 +447,12 @@ def _missing(name: str, document: Iterable[str]) -> str:
     names = list(document)
     near = nearest(name, names) or next((other for other in names if field_meant(other, [name])), None)
     return f"{name!r} is missing" + (f" (is {near!r} meant to be it?)" if near else "")
+
+
+def _refused_field(name: str, document: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+    near = _meant(name, document, fields)
+    hint = f" (is {near!r} meant?)" if near else ""
+    return f"unknown field {name!r}{hint}, allowed: {', '.join(fields)}"
 
 
 def _described_allowed(error: ValidationError) -> str:

@@ -127,7 +127,7 @@ def is_outage(error: BaseException) -> bool:
 # The choice among addresses that are in. Pure.
 
 
-class Asker(NamedTuple):
+class ChatAsker(NamedTuple):
     """Whose call it is. `chat`: the discussion id, else the first message of the user."""
 
     user: str
@@ -142,7 +142,7 @@ def with_room(wanted: Sequence[str], under_way: Mapping[str, int], limit: int | 
     return [url for url in free if under_way[url] <= most] or free or list(wanted)
 
 
-def favourite(urls: Sequence[str], asker: Asker, shared: Callable[[str], int], head_chars: int) -> str:
+def favourite(urls: Sequence[str], asker: ChatAsker, shared: Callable[[str], int], head_chars: int) -> str:
     """Where the chat has been, else where a hash puts it.
 
     `shared(url)`: how many characters of the prompt's beginning that server has read lately. No more than
@@ -154,7 +154,7 @@ def favourite(urls: Sequence[str], asker: Asker, shared: Callable[[str], int], h
     return max(urls, key=lambda url: _rank(url, asker))
 
 
-def _rank(url: str, asker: Asker) -> bytes:
+def _rank(url: str, asker: ChatAsker) -> bytes:
     """Rendezvous hashing (Thaler and Ravishankar, 1998): where one is missing, only its own chats move."""
     text = "\0".join((url, asker.user, asker.chat))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -284,7 +284,7 @@ class Stop:
 class AddressRoute:
     """The way of one call over the addresses of its endpoint, each at most once."""
 
-    def __init__(self, endpoint: EndpointConfig, asker: Asker) -> None:
+    def __init__(self, endpoint: EndpointConfig, asker: ChatAsker) -> None:
         self._endpoint, self._asker = endpoint, asker
         self._servers, self._left = servers_of(endpoint), list(endpoint.addresses)
         self._stop: Stop | None = None

@@ -9,7 +9,7 @@ from Middleware.common.errors import BackendError, ConfigError, RequestCancelled
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.addresses import AddressRoute, Asker
+from Middleware.llmapis.addresses import AddressRoute, ChatAsker
 from Middleware.llmapis.failover import take_slots
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import backend_of
@@ -93,7 +93,7 @@ class EmbeddingService:
 
     def _batch_of_several(self, texts: list[str], request_id: str | None) -> list[Vector] | None:
         """The same from one of several addresses, or the next when that one fails."""
-        route = AddressRoute(self.endpoint, Asker(self._user.name, texts[0]))
+        route = AddressRoute(self.endpoint, ChatAsker(self._user.name, texts[0]))
         while True:
             try:
                 slots = take_slots(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Protocol
 
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import current_request
@@ -21,7 +21,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import default_snapshot
 from Middleware.config.machines import machine_limit
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.addresses import AddressRoute, Asker, Stop, servers_of
+from Middleware.llmapis.addresses import AddressRoute, ChatAsker, Stop, servers_of
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.call_log import is_visible
 from Middleware.llmapis.call.sent_prompt import BuiltPayload, digest_payload
@@ -252,7 +252,7 @@ class _Chain:
         own = self._own_arguments()
         payload = self._handler(stream, None).whole_payload(own)
         prompt = digest_payload(payload, own.system_prompt)
-        self._arguments = replace(own, built=BuiltPayload(payload, prompt))
+        self._arguments = copy_with(own, built=BuiltPayload(payload, prompt))
 
         def choose() -> Stop:
             self._stop = route.next_stop(prompt)
@@ -309,11 +309,11 @@ class _Chain:
         return True
 
 
-def asker_of(user: UserSettings, call: CallArguments) -> Asker:
+def asker_of(user: UserSettings, call: CallArguments) -> ChatAsker:
     """Whose call it is."""
     sent = (message for message in call.conversation or () if message.get("role") == "user")
     first = next(sent, {"content": call.prompt})
-    return Asker(user.name, call.chat or str(first.get("content") or ""))
+    return ChatAsker(user.name, call.chat or str(first.get("content") or ""))
 
 
 def _guard_backup(service: Service, error: Exception) -> Service:

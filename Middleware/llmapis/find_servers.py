@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from Middleware.common.constants import USER_AGENT, WANTS_KEY
+from Middleware.common.constants import KEY_CHALLENGE, USER_AGENT
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import why_no_address
 from Middleware.config.loader import ConfigSnapshot
@@ -255,7 +255,7 @@ def _server_at(address: _Address) -> FoundServer | None:
 
 def _as_headrace(found: FoundServer, address: _Address) -> FoundServer:
     """Another Headrace speaks the language of every kind. Only it says its version at /health, or, where it
-    wants a key, refuses in these words."""
+    wants a key, asks for it so."""
     try:
         health = address.ask("/health")
     except OSError:
@@ -269,7 +269,7 @@ def _as_headrace(found: FoundServer, address: _Address) -> FoundServer:
 
 class _Address:
     """A base address that is asked for JSON until `end` (monotonic). `wants_key`: an answer was 401 or 403;
-    `refuses_as_headrace`: with the words of this program.
+    `refuses_as_headrace`: as this program does.
 
     What it was asked is remembered, so that several kinds may look at the same page.
     """
@@ -297,11 +297,10 @@ class _Address:
                 "GET", target.path, headers={"Accept": "application/json", "User-Agent": USER_AGENT}
             )
             response = connection.getresponse()
-            body = self._read(response)
-            value = _json_of(body)
+            value = _json_of(self._read(response))
             if response.status in (401, 403) and value is not None:
                 self.wants_key = True
-                self.refuses_as_headrace |= WANTS_KEY.encode() in body
+                self.refuses_as_headrace |= KEY_CHALLENGE in response.headers.get("WWW-Authenticate", "")
             return value if response.status == 200 else None
         finally:
             connection.close()

@@ -13,7 +13,7 @@ import pytest
 from Middleware.common.errors import BackendError, SlotTimeout
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.llmapis import addresses, egress
-from Middleware.llmapis.addresses import Asker, Outages, favourite, is_outage, with_room
+from Middleware.llmapis.addresses import ChatAsker, Outages, favourite, is_outage, with_room
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_api import LlmApiService
@@ -24,7 +24,7 @@ from tests.patience import PATIENCE_S
 
 ABC = ("http://a:1", "http://b:1", "http://c:1")
 A, B, C = ABC
-MIRA = Asker("mira", "chat 1")
+MIRA = ChatAsker("mira", "chat 1")
 
 
 # --- the choice ---
@@ -62,13 +62,13 @@ class TestFavourite:
 
     def test_it_spreads_chats(self):
         """Evenly enough: 300 chats on three servers."""
-        homes = [favourite(ABC, Asker("u", str(n)), lambda url: 0, 0) for n in range(300)]
+        homes = [favourite(ABC, ChatAsker("u", str(n)), lambda url: 0, 0) for n in range(300)]
         assert all(75 <= homes.count(url) <= 125 for url in ABC)
 
     def test_an_address_that_goes_takes_only_its_own_chats_along(self):
         """The others stay where they are."""
         for number in range(100):
-            asker = Asker("u", str(number))
+            asker = ChatAsker("u", str(number))
             home = favourite(ABC, asker, lambda url: 0, 0)
             assert home == C or favourite([A, B], asker, lambda url: 0, 0) == home
 
@@ -86,12 +86,12 @@ class TestFavourite:
 
     def test_of_those_that_hold_as_much_the_hash_takes_one(self):
         """And not the third."""
-        best = {favourite(ABC, Asker("u", str(n)), {A: 9, B: 9, C: 8}.get, 4) for n in range(50)}
+        best = {favourite(ABC, ChatAsker("u", str(n)), {A: 9, B: 9, C: 8}.get, 4) for n in range(50)}
         assert best == {A, B}
 
     def test_odd_texts(self):
         """A lone surrogate is hashed like anything else."""
-        assert favourite(ABC, Asker("u", "\ud800"), lambda url: 0, 0) in ABC
+        assert favourite(ABC, ChatAsker("u", "\ud800"), lambda url: 0, 0) in ABC
 
 
 # --- outages ---

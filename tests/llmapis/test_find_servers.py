@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.common.constants import WANTS_KEY
+from Middleware.common.constants import KEY_CHALLENGE
 from Middleware.llmapis import find_servers as finding
 from Middleware.llmapis.find_servers import (
     ANY_SERVER,
@@ -108,8 +108,8 @@ class TestKinds:
         assert (found.kind, found.version, found.api_type) == (HEADRACE, "1.0.0", "")
 
     def test_another_headrace_that_wants_a_key(self, server, rig):
-        """It tells its version to nobody without one; it refuses in words of its own."""
-        refused = rig.json_answer({"error": {"message": f"{WANTS_KEY} (request 7)"}}, "401 Unauthorized")
+        """It tells its version to nobody without one; its challenge has a name."""
+        refused = rig.json_answer({"error": "no key"}, "401 Unauthorized", www_authenticate=KEY_CHALLENGE)
         found = found_at(server({"/v1/models": refused, "/health": {"status": "ok"}}))
         assert (found.kind, found.version, found.api_type, found.wants_key) == (HEADRACE, "", "", True)
 

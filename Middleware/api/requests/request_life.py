@@ -17,6 +17,7 @@ from typing import Any
 from flask import current_app
 
 from Middleware.api.client_watch import Watch
+from Middleware.common.asker import ANYBODY, Asker
 from Middleware.common.costs import cost_text
 from Middleware.common.errors import (
     ClientRequestError,
@@ -24,6 +25,7 @@ from Middleware.common.errors import (
     MiddlewareError,
     RequestCancelled,
     ServerBusy,
+    Unauthorized,
 )
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
@@ -55,7 +57,11 @@ def reply_to(
         headers = {"x-should-retry": "false"}
         return ErrorReply(500, said, headers=headers, request_id=request_id)
     if isinstance(error, ClientRequestError):
-        return ErrorReply(error.status_hint, said, error.param, error.code, request_id=request_id)
+        challenge = error.challenge if isinstance(error, Unauthorized) else ""
+        asked = {"WWW-Authenticate": challenge} if challenge else {}
+        return ErrorReply(
+            error.status_hint, said, error.param, error.code, headers=asked, request_id=request_id
+        )
     headers = {} if isinstance(error, ServerBusy) else {"x-should-retry": "false"}
     if error.retry_after_s is not None and error.status_hint in (429, 503):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
@@ -87,19 +93,26 @@ LIFE = "headrace.life"
 HUNG_UP = "the client hung up"
 
 
+def _always_valid() -> None:
+    """Default of `RequestLife.check_key`."""
+
+
 class RequestLife:
     """Begins with one holder.
 
     `at_end` callables run once, the last registered first, when the last holder released. For the line at the
     end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
     answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
-    `trace`: None: nobody observes.
+    `trace`: None: nobody observes. `asker`: who sent it. `check_key()` raises Unauthorized once the key that
+    it came with is none any more: asked when it has its turn. `waits`: for its turn.
     """
 
-    def __init__(self, request_id: str) -> None:
+    def __init__(self, request_id: str, asker: Asker = ANYBODY) -> None:
         self.request_id = request_id
+        self.asker = asker
+        self.check_key: Callable[[], None] = _always_valid
         self.arrived = time.monotonic()
-        self.answered = False
+        self.answered = self.waits = False
         self.request: RequestContext | None = None
         self.status = ""
         self.end = ""

@@ -10,7 +10,7 @@ Source: docs/metrics.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -246,6 +246,11 @@ class Metrics:
             "node_ended": self._node_ended,
             "ended": self._count_end,
         }
+
+    @property
+    def changes(self) -> Collection[str]:
+        """What it counts."""
+        return self._acts.keys()
 
     def note_loaded(self, models: Iterable[tuple[str, str]]) -> None:
         """`(endpoint, model)` of all that is loaded now."""

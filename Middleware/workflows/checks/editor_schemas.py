@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from Middleware.config.key_file import KEYS_KIND
 from Middleware.config.offered_names import ALIASES_KIND
 from Middleware.config.samplers import SAMPLER_KEYS
 from Middleware.config.validation import DIALECT, known_fields, schema
@@ -58,7 +59,7 @@ NODE_HANDLERS = impl.__name__
 
 FILE_KINDS = (
     *("user", "endpoint", "apitype", "preset", "prompttemplate", "routing", "mcpserver"),
-    *("machines", ALIASES_KIND),
+    *("machines", ALIASES_KIND, KEYS_KIND),
     *(MEMORY_KIND, COMPACTOR_KIND, "mcptool"),
 )
 REMARKS: Mapping[str, Any] = {"^_": {}, "^[cC]omment": {}, "^description$": {}, r"^\$schema$": {}, "^//": {}}
