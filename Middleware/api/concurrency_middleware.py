@@ -16,7 +16,15 @@ from Middleware.api.requests.chat_messages import TASK_FIELD, TASK_MARKS, task_o
 from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
-from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
+from Middleware.api.wsgi.doors import (
+    PROTOCOL,
+    Doors,
+    Generation,
+    StartResponse,
+    WaitingRequest,
+    WsgiApp,
+    send_error,
+)
 from Middleware.api.wsgi.model_addresses import with_model_of_address
 from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
 from Middleware.common.types import JsonObject
@@ -104,10 +112,9 @@ class ConcurrencyLimitMiddleware:
             return machine_asked(environ, self._doors, is_task=behind)
 
         def learn() -> Ask | None:
-            ask = None if at_once else find_ask()
             if life.trace is not None:
                 name_waiting(life.trace, environ, self._doors)
-            return ask
+            return None if at_once else find_ask()
 
         at_once = any_machine_called()
         return gate.acquire(
@@ -133,7 +140,12 @@ def machine_asked(environ: dict[str, Any], doors: Doors, *, is_task: bool) -> As
 
 def name_waiting(trace: RunTrace, environ: dict[str, Any], doors: Doors) -> None:
     """Tell who waits. The body stays there to be read. Raises as `machine_asked`."""
-    found = _ask_view(environ, doors, lambda view, body: view.waiting(body, trace.id, environ))
+
+    def ask(view: Generation, body: JsonObject) -> WaitingRequest | None:
+        trace.note_asked_name(body.get("model"))
+        return view.waiting(body, trace.id, environ)
+
+    found = _ask_view(environ, doors, ask)
     if found is not None:
         found.tell(trace)
 
