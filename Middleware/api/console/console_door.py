@@ -115,6 +115,11 @@ class ConsoleDoor:
         self.rules, self.hub, self.folder = rules, hub, folder
         self._wrong_keys = WrongKeys()
 
+    @property
+    def has_key(self) -> bool:
+        """Whether nobody comes in without the console's own key."""
+        return bool(self.rules.key)
+
     @cached_property
     def _views(self) -> Views:
         from Middleware.api.console.views import Views
