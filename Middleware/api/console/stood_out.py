@@ -333,7 +333,8 @@ def limit_sentences(seen: Seen) -> Iterator[Sentence]:
     """Agents that had to answer before they were done."""
     for node in seen.nodes:
         if node.limit:
-            yield Sentence("note", f"{name_of(node)} stopped calling tools: {node.limit}.", node)
+            text = f"{name_of(node)} stopped calling tools: {node.limit}."
+            yield Sentence("note", text, "limit of tools reached", node)
 
 
 def failed_tool_sentences(seen: Seen) -> Iterator[Sentence]:
@@ -346,7 +347,8 @@ def failed_tool_sentences(seen: Seen) -> Iterator[Sentence]:
         node, last = calls[-1]
         often = f" {count_words(len(calls), 'time')}" if len(calls) > 1 else ""
         said = f": {last.error}" if last.error else "."
-        yield Sentence("note", f"The tool {last.tool} failed{often} in {name_of(node)}{said}", node)
+        short = f"{last.tool} failed{often}"
+        yield Sentence("note", f"The tool {short} in {name_of(node)}{said}", short, node)
 
 
 def lock_sentences(seen: Seen) -> Iterator[Sentence]:
