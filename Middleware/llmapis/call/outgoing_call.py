@@ -415,9 +415,9 @@ class OpenStream(Iterator[Batch]):
     def _read_batch(self) -> Batch | None:
         """What one read brings; None: the answer is over. Raises BackendError, also for a call that is no
         good as long as nothing was given, and RequestCancelled."""
-        reader, call = self._reader, self._call
-        if reader.ended:
+        if self._reader.ended:
             return None
+        reader, call = self._reader, self._call
         data = next(self._pieces, None)
         if data is not None:
             call.handle.check()
