@@ -78,10 +78,14 @@ class ConcurrencyLimitMiddleware:
         return run_within_life(life, self._app, environ, start_response)
 
     def admit(self, life: RequestLife, environ: dict[str, Any]) -> None:
-        """Wait for a slot, which the life gives back at its end.
+        """Wait for a slot, which the life gives back at its end. The line is in the order in which the bodies
+        have ended: who sends slowly keeps nobody waiting (workbench.md 12).
 
         Raises ServerBusy, RequestCancelled, and Unauthorized when its key was revoked while it waited.
         """
+        peek_body(environ)
+        if life.trace is not None:
+            life.trace.enter_line()
         if isinstance(self._semaphore, FairGate):
             admitted = self._wait_in_line(self._semaphore, life, environ)
         else:
