@@ -17,6 +17,7 @@ from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.config.key_file import keys_findings
 from Middleware.config.loader import ConfigTree
 from Middleware.config.validation import NOTE, check, known_fields, schema
 from Middleware.llmapis.handlers.backends import BACKENDS
@@ -102,8 +103,10 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (has("transport"), part_of("mcpserver")),
     (has("temperature"), part_of("preset")),
     (has("RECIPES"), part_of("routing")),
+    (has("_byMeaning"), part_of("routing")),
     (has("desk"), part_of("machines")),
     (has("claude-*"), part_of("aliases")),
+    (has("keys"), keys_findings),
     (has("json.schemas"), schemas_exist),
     (has("responseStartTextToRemove"), lambda document: workflow([{"endpointName": "a", **document}])),
     (has("messages"), only("model", "stream", "messages")),
@@ -208,7 +211,9 @@ def commands() -> list[Any]:
     found = {}
     for page in PAGES:
         text = page.read_text("utf-8")
-        for line in re.findall(r"(?:\./run|python server\.py|run\.bat)((?: [^\s`|<>&#\"';,()]+)*)", text):
+        for line in re.findall(
+            r"(?:\./run|python server\.py|run\.bat)((?: (?:\"[^\"\n]*\"|[^\s`|<>&#\"';,()]+))*)", text
+        ):
             found[f"{page.relative_to(HOUSE).as_posix()}:{line.strip()}"] = line
     return [pytest.param(shlex.split(line.rstrip(".:")), id=name) for name, line in found.items()]
 

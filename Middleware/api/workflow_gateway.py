@@ -190,7 +190,8 @@ def _request_for(request_id: str, api_key: str | None) -> RequestContext:
     current = current_request()
     if current is not None:
         key = api_key or current.api_key
-        return copy_with(current, request_id=request_id, api_key=key, answer=AnswerState())
+        asker = current.asker if key == current.api_key else copy_with(current.asker, key=key, entry=None)
+        return copy_with(current, request_id=request_id, api_key=key, asker=asker, answer=AnswerState())
     snapshot = default_snapshot()
     user = single_user(snapshot)
     return RequestContext(request_id, user, "openaichatcompletion", api_key=api_key, snapshot=snapshot)

@@ -32,7 +32,23 @@ class InvalidToken(ValueError):
 
 def api_key_hash(api_key: str) -> str:
     """Name of the folder that belongs to an API key: 16 hex digits."""
-    return hashlib.sha256(api_key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hash_of_digest(hashlib.sha256(api_key.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def hash_of_digest(sha256: str) -> str:
+    """The same of a key whose SHA-256 is known alone."""
+    return sha256[:16]
+
+
+def folder_of_key(api_key: str | None, named: str | None = None) -> str | None:
+    """Below which folder of the discussions root the chats of a key lie; None: in the root itself.
+
+    `named`: the folder that the key's entry in the keys file names, `""` for the root; None: it names none.
+    Source: spec memory.md 2.2, keys.md 1.
+    """
+    if named is not None:
+        return named or None
+    return api_key_hash(api_key) if api_key else None
 
 
 def key_readings(api_key: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from Middleware.common.costs import Cost, add_costs
 from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
+from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
 from Middleware.utilities.config_masks import mask_of, shown_value
 from Middleware.utilities.model_json import is_json
@@ -33,6 +34,7 @@ class AnswerTimes:
 
     `answering`: the node that answers, None before one has begun. `thoughts`: what it thought. `first_s`:
     from arrival to the first text, None before it. `think_s`: 0 where no thought came before the text.
+    `first_output`: when the first thought or text of the answer came, of `time.monotonic()`, 0.0: not yet.
     `took_s`: from arrival to the end.
     """
 
@@ -46,6 +48,7 @@ class AnswerTimes:
         self.first_s = run.first_text - run.arrived if run.first_text else None
         self.thoughts = _thoughts(self.answering)
         self.think_s = self._think(run, end)
+        self.first_output = self._first_output(run)
 
     def _think(self, run: RunTrace, end: float) -> float:
         """From the first thing that the backend sent to the first text, if there was a thought between them.
@@ -56,6 +59,12 @@ class AnswerTimes:
         if call is None or not call.thought or (text and call.thought > text):
             return 0.0
         return max((text or end) - call.first, 0.0)
+
+    def _first_output(self, run: RunTrace) -> float:
+        """Of the newest call that thought or wrote: earlier ones of the node gave no answer."""
+        calls = list(self.answering.calls) if self.answering is not None else []
+        thought = next((call.thought for call in reversed(calls) if call.first), 0.0)
+        return min(filter(None, (thought, run.first_text)), default=0.0)
 
 
 def answering_node(run: RunTrace) -> NodeTrace | None:
@@ -107,14 +116,24 @@ def _is_reported(node: NodeTrace) -> bool:
 
 def workflow_names(run: RunTrace) -> list[str]:
     """The first workflow, and those that lead from it to the one that answers."""
+    outer = {PurePosixPath(node.workflow).stem: node for node in list(run.nodes) if node.parent is None}
     names = [run.workflow] if run.workflow else []
     if run.answering and run.answering not in names:
         names.append(run.answering)
+    names = [_file_name(outer[name]) if name in outer else name for name in names]
     node, nested = answering_node(run), []
     while node is not None and node.parent is not None:
-        nested.append(PurePosixPath(node.workflow).stem)
+        nested.append(_file_name(node))
         node = node.parent
     return [*names, *reversed(nested)]
+
+
+def _file_name(node: NodeTrace) -> str:
+    """Of its file; that with which every shared folder begins has the name of the folder. Source: spec
+    workbench.md 12.
+    """
+    file = PurePosixPath(node.workflow)
+    return file.parent.name if file.stem == DEFAULT_WORKFLOW else file.stem
 
 
 def workflow_of(run: RunTrace) -> str | None:

@@ -23,13 +23,16 @@ from Middleware.common.errors import (
     ClientRequestError,
     ConfigError,
     MiddlewareError,
+    RateLimited,
     RequestCancelled,
     ServerBusy,
+    Unauthorized,
 )
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+from Middleware.services.key_limits import KeyRequest
 from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.sensitive_logging_utils import without_quotes
 from Middleware.utilities.text_utils import sentence_of
@@ -41,7 +44,7 @@ logger = logging.getLogger(__name__)
 # An exception -> what the client is told of it: status, sentence, headers. Pure.
 
 
-NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RequestCancelled)
+NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RateLimited, RequestCancelled)
 
 
 def reply_to(
@@ -56,8 +59,13 @@ def reply_to(
         headers = {"x-should-retry": "false"}
         return ErrorReply(500, said, headers=headers, request_id=request_id)
     if isinstance(error, ClientRequestError):
-        return ErrorReply(error.status_hint, said, error.param, error.code, request_id=request_id)
-    headers = {} if isinstance(error, ServerBusy) else {"x-should-retry": "false"}
+        challenge = error.challenge if isinstance(error, Unauthorized) else ""
+        asked = {"WWW-Authenticate": challenge} if challenge else {}
+        return ErrorReply(
+            error.status_hint, said, error.param, error.code, headers=asked, request_id=request_id
+        )
+    may_retry = isinstance(error, ServerBusy) or (isinstance(error, RateLimited) and not error.is_for_day)
+    headers = {} if may_retry else {"x-should-retry": "false"}
     if error.retry_after_s is not None and error.status_hint in (429, 503):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     code = 503 if isinstance(error, ServerBusy) else error.code
@@ -99,7 +107,7 @@ class RequestLife:
     end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
     answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
     `trace`: None: nobody observes. `asker`: who sent it. `check_key()` raises Unauthorized once the key that
-    it came with is none any more: asked when it has its turn.
+    it came with is none any more: asked when it has its turn. `waits`: for its turn.
     """
 
     def __init__(self, request_id: str, asker: Asker = ANYBODY) -> None:
@@ -107,7 +115,7 @@ class RequestLife:
         self.asker = asker
         self.check_key: Callable[[], None] = _always_valid
         self.arrived = time.monotonic()
-        self.answered = False
+        self.answered = self.waits = False
         self.request: RequestContext | None = None
         self.status = ""
         self.end = ""
@@ -115,6 +123,7 @@ class RequestLife:
         self.tokens = 0
         self.watch: Watch | None = None
         self.trace: RunTrace | None = None
+        self.limited: KeyRequest | None = None
         self._lock = threading.Lock()
         self._holders = 1
         self._told_cost: str | None = None
@@ -122,7 +131,8 @@ class RequestLife:
 
     def tell(self, method: str, path: str) -> None:
         """The one line at the end of an answer, in the log of its user."""
-        self._told_cost = _cost_of(self.request)
+        with self._lock:
+            cost = self._told_cost = _cost_of(self.request)
         first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
         with nullcontext() if self.request is None else enter_request(self.request):
             logger.info(
@@ -136,7 +146,7 @@ class RequestLife:
                 first,
                 self.tokens,
                 _of_workflow(self.request),
-                self._told_cost,
+                cost,
                 f", {self.end}" if self.end else "",
             )
 
@@ -173,35 +183,51 @@ class RequestLife:
             self.trace.error = error
 
     def end_trace(self) -> None:
-        """All work of the request has ended; what has become of it."""
+        """All work of the request has ended; what has become of it. What is read ahead for the next turn may
+        go on, and is paid for, too."""
         trace = self.trace
         if trace is None:
             return
         self._note_usage(trace)
-        self._tell_later_cost()
         trace.status = int(self.status) if self.status.isdigit() else None
         with nullcontext() if self.request is None else enter_request(self.request):
             trace.end(self._state_at_end(trace))
+        if self.request is None:
+            trace.settle()
+        else:
+            self.request.spent.when_final(lambda: self._settle(trace))
+
+    def _settle(self, trace: RunTrace) -> None:
+        """Nothing is paid for any more."""
+        self._note_usage(trace)
+        self._tell_later_cost()
+        trace.settle()
 
     def _tell_later_cost(self) -> None:
-        """What the nodes behind the answer have added since its line in the log."""
-        cost = _cost_of(self.request)
-        if self._told_cost is not None and cost != self._told_cost:
+        """What was added behind the answer since its line in the log."""
+        with self._lock:
+            told, cost = self._told_cost, _cost_of(self.request)
+        if told is not None and cost != told:
             with nullcontext() if self.request is None else enter_request(self.request):
-                logger.info("request %s: with the nodes after its answer%s", self.request_id, cost)
+                logger.info("request %s: with all calls after its answer%s", self.request_id, cost)
 
     def _state_at_end(self, trace: RunTrace) -> str:
-        status = trace.status
+        is_refused = self.outcome == "failed" and not trace.nodes and not self.end
+        return "refused" if is_refused else self.outcome
+
+    @property
+    def outcome(self) -> str:
+        """What the client got, in the end: `done`, `failed` or `cancelled`."""
+        status = int(self.status) if self.status.isdigit() else None
         if self.end == "cancelled" or status == 499:
             return "cancelled"
-        if self.end or status is None or status >= 400:
-            return "failed" if trace.nodes or self.end else "refused"
-        return "done"
+        return "failed" if self.end or status is None or status >= 400 else "done"
 
     def _note_usage(self, trace: RunTrace) -> None:
-        """What all calls took; from the finish of the answer on nothing is added."""
+        """What all calls took."""
         if self.request is not None:
             trace.all_usage = self.request.usage.numbers()
+            trace.whole_usage = self.request.usage.all_numbers()
             trace.costs = self.request.spent.costs()
 
     def stop_watching(self) -> None:

@@ -16,14 +16,15 @@ from functools import cache
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
 from Middleware.common.copies import copy_with
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import ClientQuestion, RequestContext, target_name
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request, target_name
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.workflows import WorkflowFile, load_workflow
+from Middleware.config.workflows import Category, Routing, WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.workflows.dispatch.client_wishes import unused_fields
+from Middleware.workflows.managers.meaning_routing import category_by_meaning
 from Middleware.workflows.models.execution_context import (
     ChildCall,
     NodeResult,
@@ -112,6 +113,10 @@ class WorkflowManager:
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
         return _value_of(self.processor(run))
 
+    def category_by_meaning(self, routing: Routing, question: ClientQuestion) -> Category | None:
+        """As `meaning_routing.category_by_meaning`."""
+        return category_by_meaning(self.state, routing, question)
+
     def run_child(self, context: NodeContext, call: ChildCall) -> NodeResult:
         """A nested run: its value if it is internal, else its answer, still to be pulled."""
         parent = context.run
@@ -129,8 +134,9 @@ class WorkflowManager:
         seen = copy_with(
             parent.question, messages=context.messages if call.messages is None else call.messages
         )
+        state = parent.state.in_scope(call.scope) if call.scope else parent.state
         run = Run(
-            self.state,
+            state,
             file,
             seen if call.with_tools else seen.without_tools(),
             internal=call.internal or parent.internal or not context.is_responder,
@@ -142,9 +148,19 @@ class WorkflowManager:
             label=call.label,
         )
         processor = self.processor(run)
+        if call.scope:
+            return self._value_in_scope(processor, state)
         if run.internal:
             return _value_of(processor)
         return NodeStream(processor.execute(), cleaned=True, value=lambda: processor.value)
+
+    def _value_in_scope(self, processor: WorkflowProcessor, state: RequestState) -> NodeValue:
+        """The value of an internal run that can be ended alone."""
+        with enter_request(state.request):
+            try:
+                return _value_of(processor)
+            finally:
+                self.state.pictures_taken |= state.pictures_taken
 
     def guard_answer(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
         """`batches` with the promises of an answer: one finish chunk, and no failure after it."""

@@ -16,10 +16,7 @@ from dataclasses import dataclass, replace
 
 from Middleware.common.errors import ConfigError, MiddlewareError
 from Middleware.common.request_context import (
-    AnswerState,
-    EndpointReach,
     RequestContext,
-    UsageSum,
     enter_request,
 )
 from Middleware.common.types import NodeConfig
@@ -267,19 +264,19 @@ def _reading_id(context: NodeContext) -> str:
 
 
 def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> None:
-    """Do it beside the request: what it is told and asked of this work concerns it no more."""
-    own = replace(
-        request,
-        setup_done=lambda: None,
-        trace=None,
-        node=None,
-        reach=EndpointReach(),
-        answer=AnswerState(),
-        usage=UsageSum(),
-    )
+    """Do it beside the request, which pays for it."""
+    own = request.beside()
 
     def run() -> None:
-        with enter_request(own):
-            work()
+        try:
+            with enter_request(own):
+                work()
+        finally:
+            own.spent.end_late_work()
 
-    threading.Thread(target=copy_context().run, args=(run,), name="read-ahead", daemon=True).start()
+    own.spent.begin_late_work()
+    try:
+        threading.Thread(target=copy_context().run, args=(run,), name="read-ahead", daemon=True).start()
+    except RuntimeError:  # the system gives no more threads
+        own.spent.end_late_work()
+        raise

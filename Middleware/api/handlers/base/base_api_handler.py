@@ -29,7 +29,6 @@ from Middleware.api.api_helpers import (
     json_response,
     named_by_address,
 )
-from Middleware.api.requests.access import api_key_of
 from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
 from Middleware.api.requests.chat_messages import (
     TASK_FIELD,
@@ -38,6 +37,7 @@ from Middleware.api.requests.chat_messages import (
     newest_text,
     task_of,
 )
+from Middleware.api.requests.key_check import key_of_request, owner_of, refuse_two_ciphers
 from Middleware.api.requests.model_names import ModelChoice, choose
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import (
@@ -49,11 +49,12 @@ from Middleware.api.requests.request_fields import (
     wants_usage,
 )
 from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
-from Middleware.api.wsgi.doors import Generation, Route, WaitingRequest, routes_to
+from Middleware.api.wsgi.doors import ASKER, METRICS_PATH, Generation, Route, WaitingRequest, routes_to
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import LARGE_BYTES, heap
+from Middleware.common.asker import ANYBODY, Asker
 from Middleware.common.copies import copy_with
-from Middleware.common.errors import ClientRequestError, ConfigError
+from Middleware.common.errors import ClientRequestError, ConfigError, Forbidden
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -96,7 +97,7 @@ def cancel(request_id: str | None = None) -> Any:
     if not given:
         raise ClientRequestError("'request_id' is required", param="request_id")
     answer: dict[str, Any] = {"status": "cancelled", "request_id": given}
-    if cancellation_service.is_running(given):
+    if cancellation_service.is_running_of(given, owner_of(request.environ)):
         cancellation_service.request_cancellation(given, ASKED_TO)
     else:
         answer["active"] = False
@@ -251,7 +252,7 @@ class GenerationView(MethodView, Generation):
 
     def key(self, body: JsonObject, headers: Mapping[str, Any]) -> str | None:
         """The API key of the client. `headers`: names as WSGI spells them."""
-        return api_key_of(headers)
+        return key_of_request(headers)
 
     def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
         """The workflow that a body names by its file; None: the user's settings say which one answers."""
@@ -289,10 +290,12 @@ class GenerationView(MethodView, Generation):
         data, body = self.receive_body()
         self.check(body)
         stream = self.streams(body, request.environ)
+        if (trace := current_life().trace) is not None:
+            trace.note_asked_name(body.get("model"))
         context, user = self._context(body, stream, leave)
         if context.trace is not None:
             front = self.wire.front or self.api_type
-            context.trace.name(context, front=front, stream=stream, asked=data)
+            context.trace.name(context, front=front, stream=stream, asked=data, said=newest_text(body))
         del data  # an answer may take long, and a body may be large
         with enter_request(context):
             if (answer := self.instead(body)) is not None:
@@ -309,6 +312,7 @@ class GenerationView(MethodView, Generation):
         environ, life = request.environ, current_life()
         user, key = choice.settings(snapshot), self.key(body, environ)
         g.privacy = privacy = is_private(user, key)
+        refuse_two_ciphers(life.asker, user)
         task = task_of(self.task_messages(body), environ.get(TASK_FIELD, ""), stream)
         context = g.request_context = life.request = RequestContext(
             request_id=life.request_id,
@@ -318,6 +322,7 @@ class GenerationView(MethodView, Generation):
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
+            asker=life.asker,
             privacy=privacy,
             suppress_reasoning=self.suppresses_reasoning(body),
             task=task,
@@ -400,12 +405,17 @@ def _no_tools() -> Batches:
 
 METRICS = "headrace.metrics"
 """The key of the application's extensions that holds its `Metrics`."""
+LIMITS = "headrace.limits"
+"""The key of the application's extensions that holds its `KeyLimiter`."""
 
 
 class MetricsAPI(MethodView):
-    """The numbers of the application that is asked."""
+    """The numbers of the application that is asked: those of all, for a key that has the right."""
 
     def get(self) -> Response:
+        asker: Asker = request.environ.get(ASKER, ANYBODY)
+        if asker.entry is not None and not asker.entry.metrics:
+            raise Forbidden(f"the key {asker.name} may not read the metrics; its entry needs `metrics`")
         metrics: Metrics = current_app.extensions[METRICS]
         content_type, body = metrics.exposition(request.headers.get("Accept", ""))
         return Response(body, content_type=content_type)
@@ -413,4 +423,4 @@ class MetricsAPI(MethodView):
 
 class MetricsRoute(BaseApiHandler):
     protocol = PLAIN
-    routes = routes_to(MetricsAPI, "/metrics")
+    routes = routes_to(MetricsAPI, METRICS_PATH)
