@@ -99,9 +99,6 @@ class StepHandler(StreamingResponseHandler):
             self._flush(run, out)
             self._end_step(end, out)
             return
-        if "progress" in chunk:
-            out.append(chunk)
-            return
         super()._handle_mixed_chunk(chunk, run, out)
 
     def _end_step(self, end: StepEnd, out: Batch) -> None:
