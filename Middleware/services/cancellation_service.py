@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 
 from Middleware.services.shared_state.member import Member, this_process
 
@@ -45,6 +47,7 @@ class CancellationService:
         self._reasons: dict[str, str] = {}
         self._callbacks: dict[str, list[AbortCallback]] = {}
         self._running: dict[str, str] = {}
+        self._parts = count(1)
 
     def begin(self, request_id: str, owner: str = "") -> None:
         """The request runs from now on, also while it waits for its turn, until it is acknowledged. `owner`:
@@ -134,6 +137,28 @@ class CancellationService:
         """Every call of the request ended by itself."""
         with self._lock:
             self._callbacks.pop(request_id, None)
+
+    @contextmanager
+    def scope(self, request_id: str) -> Iterator[str]:
+        """An id for a part of a request's work: it is cancelled with the request, and can be cancelled alone.
+
+        Nothing is remembered of it after the block.
+        """
+        own = f"{request_id}.part{next(self._parts)}"
+
+        def cancel_part() -> None:
+            self._mark(own, self.reason(request_id))
+
+        self.register_abort_callback(request_id, cancel_part)
+        try:
+            yield own
+        finally:
+            self.unregister_abort_callback(request_id, cancel_part)
+            self.acknowledge_cancellation(own)
+
+    def cancel_scope(self, scope: str, why: str = "") -> None:
+        """Cancel what has an id of `scope`, once; its request goes on. No other process is asked."""
+        self._mark(scope, why)
 
     def acknowledge_cancellation(self, request_id: str) -> None:
         """All work of the request has ended: nothing of it is remembered any more."""

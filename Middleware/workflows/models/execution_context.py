@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import BoundedSemaphore, Semaphore
 from typing import Any, TypeAlias, TypeGuard
 
 from Middleware.common.request_context import ClientQuestion, RequestContext
@@ -19,8 +20,10 @@ from Middleware.common.types import Batches, JsonObject, Messages, NodeConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.run_trace import TracedNode
 from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys
@@ -44,6 +47,7 @@ class NodeStream:
     `running`: of a call whose numbers come at its end; whoever pulls it counts it then (the others are
     counted).
     `value()`: the child's value, from its finish chunk on (cleaned streams only).
+    `context`: of the call that makes it, where that is not the node's own; its rules clean the text.
     """
 
     batches: Batches
@@ -51,6 +55,7 @@ class NodeStream:
     prompt_tokens: Callable[[], int] | None = None
     value: Callable[[], NodeValue] | None = None
     running: bool = False
+    context: ExecutionContext | None = None
 
 
 NodeResult: TypeAlias = NodeValue | NodeStream
@@ -64,6 +69,10 @@ class CleanText(str):
     """
 
     __slots__ = ()
+
+
+class CleanAnswer(LlmText, CleanText):
+    """The same of a model's answer, with the facts that came beside it."""
 
 
 def is_tool_call_answer(result: NodeResult) -> TypeGuard[JsonObject]:
@@ -115,7 +124,8 @@ class LlmCall:
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
     None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
     template goes around the texts. `whole`: the conversation goes as the client sent it, its system messages
-    and tools too; nothing of the node is added.
+    and tools too; nothing of the node is added. `schema`: what the reply must fit (JSON Schema), in place of
+    what the node says. `asked`: the prompt, made before (`ExecutionContext.prepared`).
     """
 
     messages: Messages | None = None
@@ -127,6 +137,20 @@ class LlmCall:
     must_show: str = ""
     bare: bool = False
     whole: bool = False
+    schema: JsonObject | None = None
+    asked: CallArguments | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of several calls of a node, which may be made at the same time. `request_id`: by which it alone is
+    cancelled. `changes`: fields of the node that are others here. `streams`: its answer goes to the user as
+    it comes, if the run streams.
+    """
+
+    request_id: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +264,40 @@ class ExecutionContext(ABC):
         """This context for an inner call with a config of its own (a settings file): numbers done, its model
         loaded. It never answers the user. Raises ConfigError.
         """
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether models are stubs, which all say the same."""
+        return False
+
+    def prepared(self, call: LlmCall) -> LlmCall:
+        """The call with its prompt, so that it can be dispatched several times and asks the same each time.
+        Raises ConfigError, ValueError as `dispatch`."""
+        return call
+
+    def branch(self, branch: Branch) -> ExecutionContext:
+        """This context for one of several calls: its model, its notes, its part of the trace. Raises
+        ConfigError."""
+        return self
+
+    def clean(self, answer: NodeValue) -> CleanAnswer:
+        """The text of an answer of this context's model, cleaned as an answer of its own; in `thinking` its
+        thoughts, which are no part of it."""
+        return CleanAnswer(result_text(answer))
+
+    def take_answer(self, of: ExecutionContext | None, usage: JsonObject | None = None) -> None:
+        """The node's answer is that of the branch `of`: its thoughts and numbers are the node's. None: the
+        answer is made of several, which took `usage` together."""
+        raise NotImplementedError
+
+    def note_value(self, name: str, text: str) -> None:
+        """Another value for the nodes behind: `{agent<N><name>}`."""
+        raise NotImplementedError
+
+    def spare_threads(self) -> Semaphore:
+        """How many more threads the request may take for what runs side by side (workflows.md 16.14). None is
+        waited for: `acquire(blocking=False)`."""
+        return BoundedSemaphore()
 
     def embeddings(self, endpoint: str) -> EmbeddingService:
         """What makes vectors. Raises ConfigError for an endpoint that is missing or not for embeddings."""
