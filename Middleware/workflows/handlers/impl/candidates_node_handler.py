@@ -351,7 +351,7 @@ class _Round:
         if ballot is None or progress.is_decided:
             return []
         ballot.add(position, candidate.text)
-        progress.is_decided = ballot.is_decided
+        progress.is_decided = ballot.is_decided and not self._context.is_dry
         return list(progress.running.values()) if progress.is_decided else []
 
     def _answered(self, position: int, own_id: str) -> Candidate:
