@@ -23,7 +23,7 @@ from Middleware.api.console.hour import Hour
 from Middleware.api.console.recorder import Recorder
 from Middleware.api.console.view_contract import Hub, Rules, settle_rules
 from Middleware.api.front_door import FrontDoor
-from Middleware.api.handlers.base.base_api_handler import METRICS, MetricsRoute
+from Middleware.api.handlers.base.base_api_handler import LIMITS, METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
 from Middleware.api.requests.access import ServerRules
 from Middleware.api.requests.answering import log_failure
@@ -75,18 +75,20 @@ class ApiServer:
         facts = launch_facts()
         keys = KeyCheck(rules.access.api_keys, _keys_file(facts))
         slots = facts.concurrency if facts.concurrency_level == "request" else 0
-        gate = outgoing_gate()
-        if slots > 0:
-            gate = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}")
-            gated = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
-            self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit, keys)
-            self.door.traffic.waiting = lambda: gate.waiting
-        else:
-            self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors, keys=keys)
+        own = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}") if slots > 0 else None
+        gate = own if own is not None else outgoing_gate()
+        gated = ConcurrencyLimitMiddleware(bare, own, facts.concurrency_timeout_s, doors)
+        self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit, keys)
+        self.door.count_request = gated.count_request
+        self.limiter = self.app.extensions[LIMITS] = gated.limiter
+        if own is not None:
+            self.door.traffic.waiting = lambda: own.waiting
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
         self.door.observers.observe(NodeLines(), NodeLines.CHANGES)
         self.door.observers.observe(metrics, metrics.changes)
+        self.door.note_key_request = metrics.note_key_request
+        self.limiter.note_refusal = metrics.note_key_refusal
         has_file = keys.ring is not None
         console = settle_rules(rules.console, rules.access, worker_count(), has_keys_file=has_file)
         if isinstance(console, Rules):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import run_within_life
@@ -23,6 +23,7 @@ from Middleware.api.wsgi.doors import (
     CONSOLE,
     ENTER_GATE,
     KNOWN,
+    LIMITED,
     PROTOCOL,
     Console,
     Doors,
@@ -35,12 +36,14 @@ from Middleware.api.wsgi.doors import (
 )
 from Middleware.api.wsgi.model_addresses import address_of_model, model_of_address, take_model_off
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic
-from Middleware.common.asker import ANYBODY, Asker, enter_asker
+from Middleware.common.asker import ANYBODY, AT_CONSOLE, Asker, enter_asker
+from Middleware.common.costs import CostSum
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.config.loader import default_snapshot
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
+from Middleware.services.key_limits import KeyRequest
 from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.run_trace import Observers
 
@@ -51,9 +54,22 @@ _UNREAD = {
 }
 """Status of what a server refuses by itself -> what is said of it, where its own words say less."""
 
+_EXPOSED = "X-Request-Id, X-Workflow-Usage, request-id, Mcp-Session-Id"
+_EXPOSED_OF_KEYS = ", ".join(
+    f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
+)
+"""Headers of answers that pages of other sites may read; the latter where there is a keys file."""
+
 Headers = list[tuple[str, str]]
 Gate = Callable[[RequestLife, dict[str, Any]], None]
 """Waits for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
+
+
+class Counting(Protocol):
+    """Counts a request of a key of the keys file, as the front door sees it."""
+
+    def __call__(self, environ: dict[str, Any], *, replaces: bool) -> None:
+        """It takes its place in the queues. Raises RateLimited, ServerBusy."""
 
 
 def _open_gate(life: RequestLife, environ: dict[str, Any]) -> None:
@@ -66,8 +82,9 @@ class FrontDoor:
     `lives`: the requests whose work lasts. `observers`: of what they do. `most_posts`: how many of them the
     server's threads may hold, waiting ones among them, so that other requests are still answered; 0: any
     number. `most_body_bytes`: how large the body of a request may be. `gate`: what a request waits at that
-    says in its body only that it generates. `keys`: None: those of the rules. `console`: None: it is off.
-    `stopping`: the server has begun to stop.
+    says in its body only that it generates. `keys`: None: those of the rules. `count_request`: None: keys
+    have no limits; `note_key_request(name, outcome, prompt, completion)` is told of each that it counted.
+    `console`: None: it is off. `stopping`: the server has begun to stop.
     """
 
     def __init__(
@@ -89,6 +106,8 @@ class FrontDoor:
         self.most_body_bytes = MOST_BODY_BYTES
         self.console: Console | None = None
         self.stopping = False
+        self.count_request: Counting | None = None
+        self.note_key_request: Callable[[str, str, int, int], object] = _note_nothing
         self._posts: set[str] = set()
         self._lock = threading.Lock()
 
@@ -113,7 +132,7 @@ class FrontDoor:
         named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
         origin, host = environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST", "")
         if origin is not None and self._rules.allows_origin(origin, host):
-            named += _cors(environ)
+            named += self._cors(environ)
         said = _why_unread(status, why, self.most_body_bytes)
         reply = ErrorReply(status, f"{said} (request {request_id})", request_id=request_id)
         return send_error(reply, protocol, environ, _with_headers(start_response, named))
@@ -151,6 +170,8 @@ class FrontDoor:
         start = _with_headers(start_response, [("X-Request-Id", request_id)])
 
         def onward(environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+            if self.keys.ring is not None:
+                environ.setdefault(ASKER, AT_CONSOLE)
             return self._free(request_id, environ, start)
 
         return console(environ, start, onward)
@@ -167,7 +188,7 @@ class FrontDoor:
         except MiddlewareError as error:
             told = _with_headers(start_response, named)
             return send_error(reply_to(error, request_id), protocol, environ, told)
-        start = _with_headers(start_response, [*named, *_cors(environ)])
+        start = _with_headers(start_response, [*named, *self._cors(environ)])
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _preflight(environ, start)
         console = self._open_console()
@@ -182,7 +203,7 @@ class FrontDoor:
         if asker is None:
             return self._answer_asker(request_id, environ, start)
         with enter_asker(asker):
-            return self._answer_asker(request_id, environ, _not_stored(start))
+            return self._answer_asker(request_id, environ, _with_limits(environ, _not_stored(start)))
 
     def _let_in(self, environ: dict[str, Any]) -> Asker | None:
         """Whose request it is; None: there is no keys file. Raises Unauthorized.
@@ -222,17 +243,39 @@ class FrontDoor:
         self, request_id: str, environ: dict[str, Any], start: StartResponse
     ) -> Iterable[bytes]:
         """The answer of a request that may ask here."""
-        addressed, protocol = model_of_address(environ), environ[PROTOCOL]
+        addressed, is_long = model_of_address(environ), self._doors.is_long_request(environ)
         try:
+            if is_long:
+                self._make_room_for(request_id)
+                self._count(environ)
             if addressed and environ[KNOWN]:  # others are not told which names are there
                 choose_by_address(addressed, default_snapshot())
             check_length(environ, self.most_body_bytes)
-            if not self._doors.is_long_request(environ):
-                return self._free(request_id, environ, start)
-            self._make_room_for(request_id)
-        except MiddlewareError as error:
-            return send_error(reply_to(error, request_id), protocol, environ, start)
-        return self._answer_long_request(request_id, environ, start)
+        except BaseException as error:
+            self._posts.discard(request_id)
+            _drop_count(environ)
+            if not isinstance(error, MiddlewareError):
+                raise
+            return send_error(reply_to(error, request_id), environ[PROTOCOL], environ, start)
+        answer = self._answer_long_request if is_long else self._free
+        return answer(request_id, environ, start)
+
+    def _count(self, environ: dict[str, Any]) -> None:
+        """A request that lasts, of a key of the keys file, is counted. Raises RateLimited, ServerBusy."""
+        asker: Asker = environ.get(ASKER, ANYBODY)
+        if self.count_request is None or asker.entry is None or CONSOLE in environ:
+            return
+        key = idempotency_key_of(environ)
+        replaces = key is not None and idempotency_service.is_held(f"{asker.owner}:{key}")
+        self.count_request(environ, replaces=replaces)
+
+    def _end_count(self, life: RequestLife, limited: KeyRequest) -> None:
+        limited.end()
+        spent = life.request.spent if life.request is not None else CostSum()
+        self.note_key_request(limited.name, life.outcome, spent.prompt, spent.completion)
+
+    def _cors(self, environ: dict[str, Any]) -> Headers:
+        return _cors(environ, has_limits=self.keys.ring is not None)
 
     def _make_room_for(self, request_id: str) -> None:
         with self._lock:
@@ -249,9 +292,11 @@ class FrontDoor:
         def enter_gate(known: Callable[[RequestLife], object]) -> None:
             self._make_room_for(request_id)
             try:
+                self._count(environ)
                 life = environ[LIFE] = self._admit_request(request_id, environ, generates=True)
             except BaseException:
                 self._posts.discard(request_id)
+                _drop_count(environ)
                 raise
             entered.append(life)
             known(life)
@@ -279,7 +324,9 @@ class FrontDoor:
 
         def end_life() -> None:
             self._posts.discard(request_id)
-            if life is not None:
+            if life is None:
+                _drop_count(environ)
+            else:
                 life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
 
         try:
@@ -312,6 +359,10 @@ class FrontDoor:
         life.check_key = lambda: self._check_key_again(life, environ)
         if generates:
             self._trace(life, environ)
+        limited: KeyRequest | None = environ.get(LIMITED)
+        if limited is not None:
+            life.limited = limited
+            life.at_end(lambda: self._end_count(life, limited))
         cancellation_service.begin(request_id, life.asker.owner)
         self.lives.add(life)
         for traffic in {self.traffic, environ[TRAFFIC]}:
@@ -376,14 +427,39 @@ def _end_life(life: RequestLife) -> None:
     cancellation_service.acknowledge_cancellation(life.request_id)
 
 
-def _cors(environ: dict[str, Any]) -> Headers:
+def _note_nothing(key: str, outcome: str, prompt: int, completion: int) -> None:
+    """What a counted request has come to, where nobody counts."""
+
+
+def _drop_count(environ: dict[str, Any]) -> None:
+    """A request that was counted has no life: it gives back its place."""
+    limited: KeyRequest | None = environ.get(LIMITED)
+    if limited is not None:
+        limited.end()
+
+
+def _with_limits(environ: dict[str, Any], start_response: StartResponse) -> StartResponse:
+    """Tells what is left of the limits, in each answer to a request that was counted by then."""
+
+    def start(status: str, headers: Headers, *more: Any) -> Any:
+        limited: KeyRequest | None = environ.get(LIMITED)
+        headers = headers if limited is None else [*headers, *limited.headers()]
+        return start_response(status, headers, *more)
+
+    return start
+
+
+def _cors(environ: dict[str, Any], *, has_limits: bool) -> Headers:
     origin = environ.get("HTTP_ORIGIN")
     if origin is None:
         return []
     return [
         ("Access-Control-Allow-Origin", origin),
         ("Vary", "Origin"),
-        ("Access-Control-Expose-Headers", "X-Request-Id, X-Workflow-Usage, request-id, Mcp-Session-Id"),
+        (
+            "Access-Control-Expose-Headers",
+            f"{_EXPOSED}, Retry-After, {_EXPOSED_OF_KEYS}" if has_limits else _EXPOSED,
+        ),
     ]
 
 

@@ -57,6 +57,9 @@ class Asker:
 ANYBODY = Asker()
 """Who asks where no key is needed and none was sent, and the console."""
 
+AT_CONSOLE = Asker(owner="console")
+"""Who runs something from the console, where there is a keys file."""
+
 _CURRENT: ContextVar[Asker | None] = ContextVar("asker", default=None)
 
 

@@ -65,7 +65,8 @@ class RunObserver(Protocol):
 class CallTrace:
     """One call to something outside. Times: `time.monotonic()`, 0.0 = not yet.
 
-    `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script` (no endpoint; `backend`: who was called).
+    `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script`, `workflow`, `memory`, `tool` (one that
+    is not there; no endpoint; `backend`: who was called).
     `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
     the endpoint that failed before. `address`: which one of several the endpoint has; empty: it has one.
     `usage`: as the backend reported it
@@ -78,8 +79,9 @@ class CallTrace:
     `leaves`, `expected_chars`: it beside the best of the last prompts that the same server was sent, as
     `held_prompts.Comparison`; numbers alone, so private runs have them too. `machine`: the word of its
     endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say. `cost`: None: its
-    endpoint has no price, or it failed before anything came. `chosen`: of several answers its is the one that
-    was taken.
+    endpoint has no price, or it failed before anything came. `tool`: of a call of a tool by an agent, the
+    tool's name, "" for one that is not there; None: no agent calls. `chosen`: of several answers its is the
+    one that was taken.
     """
 
     kind: str
@@ -117,6 +119,7 @@ class CallTrace:
     machine: str = ""
     load_s: float | None = None
     cost: Cost | None = None
+    tool: str | None = None
     chosen: bool = False
 
     def note_prompt(self, chars: int, seen: Comparison) -> None:
@@ -158,7 +161,8 @@ class NodeTrace:
     specification `stopped` (a lock is held) and `refused` (it takes a parameter of the client that cannot
     be). `fields`: the node as it stands in its file; `file_nodes`: all of that file. `output`: what the nodes
     after it see of it; `tokens`: an estimate of that. `dropped`: messages left out, to fit the context.
-    `waits`: of its calls, where there was no turn at once.
+    `waits`: of its calls, where there was no turn at once. `steps`: of an agent: how many it made; `limit`:
+    the limit that ended it, empty: none did.
     """
 
     workflow: str
@@ -188,6 +192,8 @@ class NodeTrace:
     dropped: int = 0
     calls: list[CallTrace] = field(default_factory=list, repr=False)
     waits: list[Wait] = field(default_factory=list, repr=False)
+    steps: int = 0
+    limit: str = ""
 
     @property
     def seconds(self) -> float:

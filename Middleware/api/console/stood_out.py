@@ -308,6 +308,26 @@ def _without_place(node: NodeTrace) -> str:
     return said if mark and place.startswith(node.workflow) else node.error
 
 
+def limit_sentences(seen: Seen) -> Iterator[Sentence]:
+    """Agents that had to answer before they were done."""
+    for node in seen.nodes:
+        if node.limit:
+            yield Sentence("note", f"{name_of(node)} stopped calling tools: {node.limit}.", node)
+
+
+def failed_tool_sentences(seen: Seen) -> Iterator[Sentence]:
+    """Tools that failed agents, each once a node, with what was said last."""
+    failed: dict[tuple[int, str], list[tuple[NodeTrace, CallTrace]]] = {}
+    for node, call in seen.calls:
+        if call.tool and call.outcome in ("failed", "timeout"):
+            failed.setdefault((id(node), call.tool), []).append((node, call))
+    for calls in failed.values():
+        node, last = calls[-1]
+        often = f" {count_words(len(calls), 'time')}" if len(calls) > 1 else ""
+        said = f": {last.error}" if last.error else "."
+        yield Sentence("note", f"The tool {last.tool} failed{often} in {name_of(node)}{said}", node)
+
+
 def lock_sentences(seen: Seen) -> Iterator[Sentence]:
     """Parents of the node that found the lock are stopped too; it is the last of them."""
     node = next((node for node in reversed(seen.nodes) if node.state == "stopped"), None)
@@ -464,7 +484,12 @@ def unfilled_variable_sentences(seen: Seen) -> Iterator[Sentence]:
 
 
 def warning_sentences(seen: Seen) -> Iterator[Sentence]:
-    told = [(node, warning) for node in seen.nodes for warning in list(node.warnings)]
+    told = [
+        (node, warning)
+        for node in seen.nodes
+        for warning in list(node.warnings)
+        if not (node.limit and warning.startswith(node.limit))  # `limit_reached` has said so
+    ]
     for node, warning in told[:WARNINGS]:
         yield Sentence("note", warning, node)
 
@@ -495,6 +520,8 @@ RULES: Mapping[str, Rule] = {
     "backup": backup,
     "tries": tries,
     "went_on": went_on,
+    "limit_reached": limit_sentences,
+    "tool_failed": failed_tool_sentences,
     "locked": lock_sentences,
     "slot": slot,
     "turn": turn_sentences,

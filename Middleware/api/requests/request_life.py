@@ -23,6 +23,7 @@ from Middleware.common.errors import (
     ClientRequestError,
     ConfigError,
     MiddlewareError,
+    RateLimited,
     RequestCancelled,
     ServerBusy,
     Unauthorized,
@@ -31,6 +32,7 @@ from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+from Middleware.services.key_limits import KeyRequest
 from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.sensitive_logging_utils import without_quotes
 from Middleware.utilities.text_utils import sentence_of
@@ -42,7 +44,7 @@ logger = logging.getLogger(__name__)
 # An exception -> what the client is told of it: status, sentence, headers. Pure.
 
 
-NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RequestCancelled)
+NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RateLimited, RequestCancelled)
 
 
 def reply_to(
@@ -62,7 +64,8 @@ def reply_to(
         return ErrorReply(
             error.status_hint, said, error.param, error.code, headers=asked, request_id=request_id
         )
-    headers = {} if isinstance(error, ServerBusy) else {"x-should-retry": "false"}
+    may_retry = isinstance(error, ServerBusy) or (isinstance(error, RateLimited) and not error.is_for_day)
+    headers = {} if may_retry else {"x-should-retry": "false"}
     if error.retry_after_s is not None and error.status_hint in (429, 503):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     code = 503 if isinstance(error, ServerBusy) else error.code
@@ -120,6 +123,7 @@ class RequestLife:
         self.tokens = 0
         self.watch: Watch | None = None
         self.trace: RunTrace | None = None
+        self.limited: KeyRequest | None = None
         self._lock = threading.Lock()
         self._holders = 1
         self._told_cost: str | None = None
@@ -196,12 +200,16 @@ class RequestLife:
                 logger.info("request %s: with the nodes after its answer%s", self.request_id, cost)
 
     def _state_at_end(self, trace: RunTrace) -> str:
-        status = trace.status
+        is_refused = self.outcome == "failed" and not trace.nodes and not self.end
+        return "refused" if is_refused else self.outcome
+
+    @property
+    def outcome(self) -> str:
+        """What the client got, in the end: `done`, `failed` or `cancelled`."""
+        status = int(self.status) if self.status.isdigit() else None
         if self.end == "cancelled" or status == 499:
             return "cancelled"
-        if self.end or status is None or status >= 400:
-            return "failed" if trace.nodes or self.end else "refused"
-        return "done"
+        return "failed" if self.end or status is None or status >= 400 else "done"
 
     def _note_usage(self, trace: RunTrace) -> None:
         """What all calls took; from the finish of the answer on nothing is added."""

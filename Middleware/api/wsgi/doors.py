@@ -97,6 +97,9 @@ paths are answered either way, but do not tell everybody everything."""
 ASKER = "headrace.asker"
 """Key of the WSGI environment that holds the request's `Asker`; absent: no key is needed here."""
 
+LIMITED = "headrace.limited"
+"""Key of the WSGI environment of a counted request of a key of the keys file: its KeyRequest."""
+
 CONSOLE = "headrace.console"
 """Key of the WSGI environment under which the AccessRules stand for a request that the console's door let
 through: what generates there belongs to a console that is on, and to a reader who may act."""

@@ -106,6 +106,22 @@ class _Maker:
         return Gauge(name, text, labels, registry=self._registry, multiprocess_mode=mode)
 
 
+_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 100)
+_OF_TOOLS = frozenset(("ok", "failed", "timeout", "refused"))
+
+
+class _OfAgents:
+    """Agents and the tools that they call."""
+
+    def __init__(self, make: _Maker) -> None:
+        self.steps = make.histogram(
+            "headrace_agent_steps", "How many times an agent asked its model.", _STEPS
+        )
+        self.calls = make.counter(
+            "headrace_tool_calls_total", "Calls of tools by agents that ended.", "tool", "outcome"
+        )
+
+
 class _OfServer:
     """The process, its slots and its queue."""
 
@@ -205,6 +221,35 @@ class _OfBackends:
         )
 
 
+class _OfKeys:
+    """What keys of the keys file do, by their names in it."""
+
+    def __init__(self, make: _Maker) -> None:
+        self._make = make
+        self._wrong: Counter | None = None
+        self.requests = make.counter(
+            "headrace_key_requests_total",
+            "Counted requests of keys that ended or were refused.",
+            "key",
+            "outcome",
+        )
+        self.refused = make.counter(
+            "headrace_key_refused_total", "Requests that were over a limit of their key.", "key", "limit"
+        )
+        self.tokens = make.counter(
+            "headrace_key_tokens_total", "Tokens of all calls for requests of keys.", "key", "kind"
+        )
+
+    @property
+    def wrong(self) -> Counter:
+        """Made when it is needed: without keys there is no such number."""
+        if self._wrong is None:
+            self._wrong = self._make.counter(
+                "headrace_wrong_keys_total", "Requests that came with a key that is none."
+            )
+        return self._wrong
+
+
 @contextmanager
 def _shared_folder() -> Iterator[None]:
     """The library opens files there as soon as there is something to count. Raises SystemExit."""
@@ -230,10 +275,13 @@ class Metrics:
         make = _Maker(self.registry)
         with _shared_folder():
             self._server, self._runs, self._backends = _OfServer(make), _OfRuns(make), _OfBackends(make)
+            self._agents = _OfAgents(make)
+            self._keys = _OfKeys(make)
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
         self._addresses, self._payers, self._models = _Bounded(), _Bounded(), _Bounded()
+        self._tools = _Bounded()
         self._loaded: set[tuple[str, ...]] = set()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
@@ -260,6 +308,22 @@ class Metrics:
         for labels in now:
             self._backends.loaded.labels(*labels).set(1)
         self._loaded = now
+
+    def note_key_refusal(self, key: str, limit: str) -> None:
+        """A request was over this limit of its key."""
+        self._series(self._keys.requests, key, "refused").inc()
+        self._series(self._keys.refused, key, limit).inc()
+
+    def note_key_request(self, key: str, outcome: str, prompt: int, completion: int) -> None:
+        """A counted request of a key has ended. `prompt`, `completion`: tokens of all its calls."""
+        self._series(self._keys.requests, key, outcome).inc()
+        for kind, count in (("prompt", prompt), ("completion", completion)):
+            if count:
+                self._series(self._keys.tokens, key, kind).inc(count)
+
+    def note_wrong_key(self) -> None:
+        """A request came with a key that is none."""
+        self._keys.wrong.inc()
 
     def exposition(self, accept: str = "") -> tuple[str, bytes]:
         """`(content type, body)` for a request whose `Accept` is this."""
@@ -320,6 +384,17 @@ class Metrics:
         for call in node.calls if node is not None else ():
             if call.kind in _TO_BACKENDS:
                 self._call(run, call)
+            elif call.tool is not None:
+                self._count_tool_call(call.tool, call.outcome)
+        if node is not None and node.steps:
+            self._agents.steps.observe(node.steps)
+
+    def _count_tool_call(self, tool: str, outcome: str) -> None:
+        """One that was cancelled came to nothing, and is not counted. What a model made up is `other`."""
+        told = "ok" if outcome == "done" else outcome
+        if told in _OF_TOOLS:
+            [name] = self._tools(tool) if tool else (OTHER,)
+            self._series(self._agents.calls, name, told).inc()
 
     def _call_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A prompt that is read ahead is so before the node begins or when it has ended."""

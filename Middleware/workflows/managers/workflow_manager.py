@@ -16,7 +16,7 @@ from functools import cache
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
 from Middleware.common.copies import copy_with
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import ClientQuestion, RequestContext, target_name
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request, target_name
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
@@ -134,8 +134,9 @@ class WorkflowManager:
         seen = copy_with(
             parent.question, messages=context.messages if call.messages is None else call.messages
         )
+        state = parent.state.in_scope(call.scope) if call.scope else parent.state
         run = Run(
-            self.state,
+            state,
             file,
             seen if call.with_tools else seen.without_tools(),
             internal=call.internal or parent.internal or not context.is_responder,
@@ -147,9 +148,19 @@ class WorkflowManager:
             label=call.label,
         )
         processor = self.processor(run)
+        if call.scope:
+            return self._value_in_scope(processor, state)
         if run.internal:
             return _value_of(processor)
         return NodeStream(processor.execute(), cleaned=True, value=lambda: processor.value)
+
+    def _value_in_scope(self, processor: WorkflowProcessor, state: RequestState) -> NodeValue:
+        """The value of an internal run that can be ended alone."""
+        with enter_request(state.request):
+            try:
+                return _value_of(processor)
+            finally:
+                self.state.pictures_taken |= state.pictures_taken
 
     def guard_answer(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
         """`batches` with the promises of an answer: one finish chunk, and no failure after it."""

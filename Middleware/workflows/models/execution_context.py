@@ -16,7 +16,7 @@ from threading import BoundedSemaphore, Semaphore
 from typing import Any, TypeAlias, TypeGuard
 
 from Middleware.common.request_context import ClientQuestion, RequestContext
-from Middleware.common.types import Batches, JsonObject, Messages, NodeConfig
+from Middleware.common.types import Batch, Batches, JsonObject, Messages, NodeConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -38,6 +38,15 @@ JSON value (a script's)."""
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSteps:
+    """How an answer in several steps is delivered (agents.md 1 and 5). `holds_text`: `stepText: thinking`.
+    `tool_calls()`: the calls of tools so far, as JSON text; complete when the answer is."""
+
+    holds_text: bool
+    tool_calls: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStream:
     """A responder's answer that is still to be pulled.
 
@@ -47,6 +56,7 @@ class NodeStream:
     `running`: of a call whose numbers come at its end; whoever pulls it counts it then (the others are
     counted).
     `value()`: the child's value, from its finish chunk on (cleaned streams only).
+    `steps`: of an agent, also in a run that does not stream; its chunks say where a step ends.
     `context`: of the call that makes it, where that is not the node's own; its rules clean the text.
     """
 
@@ -55,6 +65,7 @@ class NodeStream:
     prompt_tokens: Callable[[], int] | None = None
     value: Callable[[], NodeValue] | None = None
     running: bool = False
+    steps: AgentSteps | None = None
     context: ExecutionContext | None = None
 
 
@@ -102,7 +113,8 @@ class ChildCall:
 
     `folder`: the node's folder override. `inputs`: filled texts. `messages`: None = the caller's own list.
     `internal`: true = never answers, whatever the caller's role.
-    `label`: the key by which the node chose this workflow.
+    `label`: the key by which the node chose this workflow. `scope`: an id of the cancellation service by
+    which this run can be ended alone; empty: it ends with the request.
     """
 
     name: str
@@ -114,6 +126,7 @@ class ChildCall:
     internal: bool = False
     with_tools: bool = True
     label: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +137,9 @@ class LlmCall:
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
     None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
     template goes around the texts. `whole`: the conversation goes as the client sent it, its system messages
-    and tools too; nothing of the node is added. `schema`: what the reply must fit (JSON Schema), in place of
-    what the node says. `asked`: the prompt, made before (`ExecutionContext.prepared`).
+    and tools too; nothing of the node is added. `for_agent`: the loop of an agent asks, which sees to tools
+    and their choice by itself. `schema`: what the reply must fit (JSON Schema), in place of what the node
+    says. `asked`: the prompt, made before (`ExecutionContext.prepared`).
     """
 
     messages: Messages | None = None
@@ -137,6 +151,7 @@ class LlmCall:
     must_show: str = ""
     bare: bool = False
     whole: bool = False
+    for_agent: bool = False
     schema: JsonObject | None = None
     asked: CallArguments | None = field(default=None, repr=False, compare=False)
 
@@ -294,11 +309,6 @@ class ExecutionContext(ABC):
         """Another value for the nodes behind: `{agent<N><name>}`."""
         raise NotImplementedError
 
-    def spare_threads(self) -> Semaphore:
-        """How many more threads the request may take for what runs side by side (workflows.md 16.14). None is
-        waited for: `acquire(blocking=False)`."""
-        return BoundedSemaphore()
-
     def embeddings(self, endpoint: str) -> EmbeddingService:
         """What makes vectors. Raises ConfigError for an endpoint that is missing or not for embeddings."""
         return EmbeddingService(endpoint, user=self.user, snapshot=self.snapshot, trace=self.trace)
@@ -318,6 +328,22 @@ class ExecutionContext(ABC):
 
     @abstractmethod
     def is_cancelled(self) -> bool: ...
+
+    def progress(self, what: str) -> Batch:
+        """What the client is shown of the node's work, where it wants to see it: one chunk. `what`: what the
+        node does now. Empty: nobody wants to see it. Source: more-fronts.md 8.
+        """
+        return []
+
+    def spare_threads(self) -> Semaphore:
+        """How many more threads the request may take for what runs side by side (workflows.md 16.14). None is
+        waited for: `acquire(blocking=False)`."""
+        return BoundedSemaphore()
+
+    def note_steps(self, steps: int, limit: str) -> None:
+        """An agent ended: how many steps it made, and which limit stopped it (empty: none)."""
+        if self.trace is not None:
+            self.trace.node.steps, self.trace.node.limit = steps, limit
 
     @abstractmethod
     def warn(self, message: str) -> None:

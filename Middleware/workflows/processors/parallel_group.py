@@ -15,7 +15,7 @@ from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 
 logger = logging.getLogger(__name__)
 
-_REFERENCE = re.compile(r"agent(\d{1,18})(?:Output|Thinking|Candidates)")
+_REFERENCE = re.compile(r"agent(\d{1,18})(?:Output|Thinking|ToolCalls|Candidates)")
 
 
 def group_end(nodes: Sequence[Mapping[str, Any]], start: int) -> int:

@@ -218,6 +218,28 @@ class TestOnTheWay:
         critic = node_of(2, "Critic", state="went_on", error=error)
         assert told(good(critic, answered(call_of()))) == [f"Critic failed and the run went on: {said}"]
 
+    def test_limit_reached(self):
+        """Said once, though the node warned of it."""
+        limit = "maxSteps (8)"
+        agent = answered(call_of(), title="Librarian", limit=limit, warnings=[f"{limit}: the model must"])
+        assert stood_out(good(agent), 200.0) == [
+            {
+                "rule": "limit_reached",
+                "level": "note",
+                "text": "Librarian stopped calling tools: maxSteps (8).",
+                "i": 0,
+            }
+        ]
+
+    def test_tool_failed(self):
+        """Each tool once, with what was said last; refused calls are the model's matter."""
+        calls = [
+            call_of(kind="mcp", tool="read_file", outcome=outcome, error=error)
+            for outcome, error in (("failed", "no"), ("refused", ""), ("timeout", "late"), ("done", ""))
+        ]
+        agent = answered(call_of(), *calls, title="Librarian")
+        assert told(good(agent)) == ["The tool read_file failed 2 times in Librarian: late"]
+
     def test_locked(self):
         """The innermost of those that were stopped."""
         nodes = (node_of(1, state="stopped"), node_of(2, "Lock", state="stopped", depth=1))
@@ -479,7 +501,8 @@ class TestWhatWasLeftOut:
 class TestTogether:
     def test_the_order_is_that_of_the_table(self):
         assert " ".join(RULES) == (
-            "outdated failed cancelled empty cut broken backup tries went_on locked slot turn before "
+            "outdated failed cancelled empty cut broken backup tries went_on limit_reached tool_failed locked slot "
+            "turn before "
             "slow_first "
             "loaded read_again thinking slow_tokens dropped unfilled warned task"
         )

@@ -403,6 +403,8 @@ def _no_tools() -> Batches:
 
 METRICS = "headrace.metrics"
 """The key of the application's extensions that holds its `Metrics`."""
+LIMITS = "headrace.limits"
+"""The key of the application's extensions that holds its `KeyLimiter`."""
 
 
 class MetricsAPI(MethodView):
