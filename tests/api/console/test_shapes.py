@@ -98,6 +98,7 @@ CALL = [
     "load_s",
     "prompt_s",
     "backup_of",
+    "chosen",
     "error",
     "body",
     "raw",
