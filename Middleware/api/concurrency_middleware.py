@@ -24,6 +24,7 @@ from Middleware.api.wsgi.doors import (
     Doors,
     Generation,
     StartResponse,
+    WaitingRequest,
     WsgiApp,
     send_error,
 )
@@ -109,12 +110,14 @@ class ConcurrencyLimitMiddleware:
     def _wait_for_turn(self, life: RequestLife, environ: dict[str, Any]) -> bool:
         gate = self._semaphore
         if life.limited is not None:
+            _enter_line(life, environ)
             learn = self._learner(life, environ, is_task=life.limited.is_behind)
             return life.limited.wait(self._timeout_s, life.request_id, learn)
-        if isinstance(gate, FairGate):
-            return self._wait_in_line(gate, life, environ)
         if gate is None:
             return True
+        _enter_line(life, environ)
+        if isinstance(gate, FairGate):
+            return self._wait_in_line(gate, life, environ)
         admitted = gate.acquire(timeout=self._timeout_s)
         if admitted:
             life.at_end(gate.release)
@@ -147,10 +150,9 @@ class ConcurrencyLimitMiddleware:
         is_known = any_machine_called()
 
         def learn() -> Ask | None:
-            ask = None if is_known else machine_asked(environ, self._doors, is_task=is_task)
             if life.trace is not None:
                 name_waiting(life.trace, environ, self._doors)
-            return ask
+            return None if is_known else machine_asked(environ, self._doors, is_task=is_task)
 
         return learn
 
@@ -179,6 +181,15 @@ class ConcurrencyLimitMiddleware:
             return None
 
 
+def _enter_line(life: RequestLife, environ: dict[str, Any]) -> None:
+    """The line is in the order in which the bodies have ended: who sends slowly keeps nobody waiting. The
+    body stays there to be read. Source: workbench.md 12.
+    """
+    peek_body(environ)
+    if life.trace is not None:
+        life.trace.enter_line()
+
+
 _T = TypeVar("_T")
 
 
@@ -193,7 +204,12 @@ def machine_asked(environ: dict[str, Any], doors: Doors, *, is_task: bool) -> As
 
 def name_waiting(trace: RunTrace, environ: dict[str, Any], doors: Doors) -> None:
     """Tell who waits. The body stays there to be read. Raises as `machine_asked`."""
-    found = _ask_view(environ, doors, lambda view, body: view.waiting(body, trace.id, environ))
+
+    def ask(view: Generation, body: JsonObject) -> WaitingRequest | None:
+        trace.note_asked_name(body.get("model"))
+        return view.waiting(body, trace.id, environ)
+
+    found = _ask_view(environ, doors, ask)
     if found is not None:
         found.tell(trace)
 
