@@ -26,6 +26,7 @@ NAMES = (
     "operate",
     "prompt-reuse",
     "tools",
+    "workbench",
     "workflows",
 )
 NUMBER = r"\d+(?:\.\d+)?"
