@@ -102,6 +102,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (has("transport"), part_of("mcpserver")),
     (has("temperature"), part_of("preset")),
     (has("RECIPES"), part_of("routing")),
+    (has("_byMeaning"), part_of("routing")),
     (has("desk"), part_of("machines")),
     (has("claude-*"), part_of("aliases")),
     (has("json.schemas"), schemas_exist),
@@ -208,7 +209,9 @@ def commands() -> list[Any]:
     found = {}
     for page in PAGES:
         text = page.read_text("utf-8")
-        for line in re.findall(r"(?:\./run|python server\.py|run\.bat)((?: [^\s`|<>&#\"';,()]+)*)", text):
+        for line in re.findall(
+            r"(?:\./run|python server\.py|run\.bat)((?: (?:\"[^\"\n]*\"|[^\s`|<>&#\"';,()]+))*)", text
+        ):
             found[f"{page.relative_to(HOUSE).as_posix()}:{line.strip()}"] = line
     return [pytest.param(shlex.split(line.rstrip(".:")), id=name) for name, line in found.items()]
 

@@ -15,6 +15,7 @@ SOURCES = sorted(
     if "caselib" not in path.parts and path.name not in ("run_cases.py", Path(__file__).name)
 )
 NAMES = (
+    "agents",
     "backends",
     "cleaning",
     "console",

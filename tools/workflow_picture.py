@@ -88,7 +88,7 @@ def _roots(snapshot: ConfigSnapshot, user: UserSettings) -> Iterator[tuple[str, 
         yield paths.workflow_file(folder, str(user.custom_workflow)), "", True
         return
     yield paths.workflow_file(folder, str(user.categorization_workflow)), "runs first", False
-    for category in load_routing(snapshot, str(user.routing_config)):
+    for category in load_routing(snapshot, str(user.routing_config)).categories:
         yield paths.workflow_file(folder, category.workflow), f"if it says {category.name}", True
     yield paths.workflow_file(folder, paths.DEFAULT_WORKFLOW), "if it says none of them", True
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from flask import Response, request
 
-from Middleware.api.requests.access import api_key_of, idempotency_key_of
+from Middleware.api.requests.access import idempotency_key_of
+from Middleware.api.requests.key_check import key_of_request, owner_of
 from Middleware.api.requests.model_names import parse_model_field, single_user
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
@@ -39,13 +40,21 @@ __all__ = [
     "json_response",
     "named_by_address",
     "parse_model_field",
+    "request_owner",
     "sse_format",
 ]
 
 
 def extract_api_key() -> str | None:
     """The client's key, or None. Source: 6."""
-    return api_key_of(request.environ)
+    return key_of_request(request.environ)
+
+
+def request_owner() -> str | None:
+    """Whose the client's ids, cancels and stored responses are: its key's, or its key's entry's; None: it has
+    no key. Source: keys.md 2.
+    """
+    return owner_of(request.environ) or extract_api_key()
 
 
 def extract_idempotency_key() -> str | None:

@@ -23,18 +23,20 @@ from Middleware.api.console.hour import Hour
 from Middleware.api.console.recorder import Recorder
 from Middleware.api.console.view_contract import Hub, Rules, settle_rules
 from Middleware.api.front_door import FrontDoor
-from Middleware.api.handlers.base.base_api_handler import METRICS, MetricsRoute
+from Middleware.api.handlers.base.base_api_handler import LIMITS, METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
 from Middleware.api.requests.access import ServerRules
 from Middleware.api.requests.answering import log_failure
+from Middleware.api.requests.key_check import KeyCheck
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_life import reply_to
 from Middleware.api.wsgi.doors import PROTOCOL, Doors, log_refusal
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import worker_count
-from Middleware.common.errors import ClientRequestError, RequestCancelled, ServerBusy, let_go
-from Middleware.common.instance_global_variables import launch_facts
+from Middleware.common.errors import ClientRequestError, ConfigError, RequestCancelled, ServerBusy, let_go
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts
 from Middleware.common.types import JsonObject
+from Middleware.config.key_ring import KeysInForce, keys_path
 from Middleware.config.loader import default_snapshot, outdated_files
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate, outgoing_gate
@@ -54,8 +56,8 @@ class ApiServer:
     """Finds and registers the front ends on `app_instance` (default: the module's `app`) and wraps it.
 
     Made again for the same application it replaces the wrapping. `console`: None: it is off. Raises
-    RuntimeError when a front end cannot be loaded, or when there is none, and for a console or a history that
-    cannot be had.
+    RuntimeError when a front end cannot be loaded, or when there is none, and for a keys file, a console or a
+    history that cannot be had.
     """
 
     console: ConsoleDoor | None = None
@@ -71,20 +73,24 @@ class ApiServer:
             self._prepare()
         doors = self.app.extensions[_DOORS] = all_doors()
         facts = launch_facts()
+        keys = KeyCheck(rules.access.api_keys, _keys_file(facts))
         slots = facts.concurrency if facts.concurrency_level == "request" else 0
-        gate = outgoing_gate()
-        if slots > 0:
-            gate = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}")
-            gated = ConcurrencyLimitMiddleware(bare, gate, facts.concurrency_timeout_s, doors)
-            self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit)
-            self.door.traffic.waiting = lambda: gate.waiting
-        else:
-            self.door = FrontDoor(bare, rules.access, ClientWatcher(), doors)
+        own = FairGate(slots, rules.max_queue, name=f"requests, at most {slots}") if slots > 0 else None
+        gate = own if own is not None else outgoing_gate()
+        gated = ConcurrencyLimitMiddleware(bare, own, facts.concurrency_timeout_s, doors)
+        self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit, keys)
+        self.door.count_request = gated.count_request
+        self.limiter = self.app.extensions[LIMITS] = gated.limiter
+        if own is not None:
+            self.door.traffic.waiting = lambda: own.waiting
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
-        self.door.observers.observe(NodeLines())
-        self.door.observers.observe(metrics)
-        console = settle_rules(rules.console, rules.access, worker_count())
+        self.door.observers.observe(NodeLines(), NodeLines.CHANGES)
+        self.door.observers.observe(metrics, metrics.changes)
+        self.door.note_key_request = metrics.note_key_request
+        self.limiter.note_refusal = metrics.note_key_refusal
+        has_file = keys.ring is not None
+        console = settle_rules(rules.console, rules.access, worker_count(), has_keys_file=has_file)
         if isinstance(console, Rules):
             self._open_console(console, rules.console.memory_mb, gate, metrics)
         else:
@@ -97,8 +103,8 @@ class ApiServer:
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
-        for observer in (recorder, hour):
-            self.door.observers.observe(observer)
+        self.door.observers.observe(recorder)
+        self.door.observers.observe(hour, hour.changes)
         hub = self._hub = Hub(
             recorder=recorder,
             hour=hour,
@@ -109,7 +115,7 @@ class ApiServer:
             memory_mb=memory_mb,
             snapshot=default_snapshot,
             served_users=served_users,
-            stopping=lambda: self.door.stopping,
+            stopping=lambda: self.door.stopping or self.door.console_is_shut,
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
             needs_key=bool(console.access.api_keys),
             history=launch_facts().history_directory,
@@ -125,7 +131,7 @@ class ApiServer:
         hub = self._hub
         if hub is None:
             hour = Hour()
-            self.door.observers.observe(hour)
+            self.door.observers.observe(hour, hour.changes)
         else:
             hour = hub.hour
 
@@ -136,7 +142,8 @@ class ApiServer:
             return RowMaker(hub, hour, slots)
 
         file = HistoryFile(folder, days)
-        self.door.observers.observe(HistoryWriter(file, lambda run: row_maker().row_of(run)))
+        writer = HistoryWriter(file, lambda run: row_maker().row_of(run))
+        self.door.observers.observe(writer, HistoryWriter.CHANGES)
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
         """The `gate` of the console's state (6.1)."""
@@ -159,6 +166,15 @@ class ApiServer:
         for _, handler in FRONT_ENDS.items():
             handler().register_routes(self.app)
         MetricsRoute().register_routes(self.app)
+
+
+def _keys_file(facts: LaunchFacts) -> KeysInForce:
+    """Raises RuntimeError for one with faults: the server must not start open."""
+    try:
+        must_exist = facts.keys_file is not None
+        return KeysInForce(keys_path(facts), must_exist=must_exist, served_users=served_users)
+    except ConfigError as error:
+        raise RuntimeError(f"the keys file has an error, so the server does not start: {error}") from error
 
 
 def load_front_ends() -> None:

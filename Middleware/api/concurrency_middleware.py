@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from Middleware.api.handlers.front_ends import all_doors
@@ -16,11 +17,21 @@ from Middleware.api.requests.chat_messages import TASK_FIELD, TASK_MARKS, task_o
 from Middleware.api.requests.request_body import peek_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import LIFE, HeldBody, RequestLife, reply_to
-from Middleware.api.wsgi.doors import PROTOCOL, Doors, Generation, StartResponse, WsgiApp, send_error
+from Middleware.api.wsgi.doors import (
+    ASKER,
+    LIMITED,
+    PROTOCOL,
+    Doors,
+    Generation,
+    StartResponse,
+    WsgiApp,
+    send_error,
+)
 from Middleware.api.wsgi.model_addresses import with_model_of_address
 from Middleware.common.errors import ClientRequestError, MiddlewareError, NotFound, ServerBusy
 from Middleware.common.types import JsonObject
 from Middleware.services.fair_gate import FairGate, any_machine_called
+from Middleware.services.key_limits import KeyLimiter, ask_of
 from Middleware.services.run_trace import RunTrace
 from Middleware.services.shared_state.turns import Ask
 
@@ -46,7 +57,8 @@ def is_background(environ: dict[str, Any], doors: Doors) -> bool:
 
 
 class ConcurrencyLimitMiddleware:
-    """`semaphore`: a `FairGate` or any semaphore of `threading`. `acquire_timeout`: seconds, then 503.
+    """`semaphore`: a `FairGate` or any semaphore of `threading`; None: any number of requests at once.
+    `acquire_timeout`: seconds, then 503.
 
     `doors`: which requests are gated; None: those of every front end that is registered.
     """
@@ -54,15 +66,16 @@ class ConcurrencyLimitMiddleware:
     def __init__(
         self,
         app: WsgiApp,
-        semaphore: FairGate | threading.Semaphore,
+        semaphore: FairGate | threading.Semaphore | None,
         acquire_timeout: float = 900,
         doors: Doors | None = None,
     ) -> None:
         self._app, self._semaphore, self._timeout_s = app, semaphore, acquire_timeout
         self._doors = all_doors() if doors is None else doors
+        self.limiter = KeyLimiter(semaphore if isinstance(semaphore, FairGate) else None)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        if not self._doors.generates(environ):
+        if not self._doors.generates(environ) and LIMITED not in environ:
             return self._app(environ, start_response)
         life: RequestLife = environ.get(LIFE) or RequestLife("")
         owned = LIFE not in environ
@@ -82,41 +95,88 @@ class ConcurrencyLimitMiddleware:
 
         Raises ServerBusy, RequestCancelled, and Unauthorized when its key was revoked while it waited.
         """
-        if isinstance(self._semaphore, FairGate):
-            admitted = self._wait_in_line(self._semaphore, life, environ)
-        else:
-            admitted = self._semaphore.acquire(timeout=self._timeout_s)
+        life.waits = True
+        try:
+            admitted = self._wait_for_turn(life, environ)
+        finally:
+            life.waits = False
         if not admitted:
             raise ServerBusy(f"server is busy: no free slot within {self._timeout_s:g} s")
-        life.at_end(self._semaphore.release)
         life.check_key()
         if life.trace is not None:
             life.trace.begin()
 
+    def _wait_for_turn(self, life: RequestLife, environ: dict[str, Any]) -> bool:
+        gate = self._semaphore
+        if life.limited is not None:
+            learn = self._learner(life, environ, is_task=life.limited.is_behind)
+            return life.limited.wait(self._timeout_s, life.request_id, learn)
+        if isinstance(gate, FairGate):
+            return self._wait_in_line(gate, life, environ)
+        if gate is None:
+            return True
+        admitted = gate.acquire(timeout=self._timeout_s)
+        if admitted:
+            life.at_end(gate.release)
+        return admitted
+
     def _wait_in_line(self, gate: FairGate, life: RequestLife, environ: dict[str, Any]) -> bool:
         """Where models share machines the one that a request will need first counts (prompt-reuse.md 7.1): it
-        is looked for when the request must wait, or when this process has called such a machine. Who waits is
-        named (workbench.md 12).
+        is looked for when the request must wait, or when this process has called such a machine.
         """
         behind = is_background(environ, self._doors)
+        ask = machine_asked(environ, self._doors, is_task=behind) if any_machine_called() else None
+        ask = ask_of(life.asker, ask)
+        admitted = gate.acquire(
+            timeout=self._timeout_s,
+            request_id=life.request_id,
+            behind=behind,
+            ask=ask,
+            learn=self._learner(life, environ, is_task=behind),
+        )
+        if admitted:
+            life.at_end(partial(gate.release, "" if ask is None else ask.name))
+        return admitted
 
-        def find_ask() -> Ask | None:
-            return machine_asked(environ, self._doors, is_task=behind)
+    def _learner(
+        self, life: RequestLife, environ: dict[str, Any], *, is_task: bool
+    ) -> Callable[[], Ask | None]:
+        """Finds out the model of a machine that a request asks for, which must wait, and tells who waits
+        (workbench.md 12).
+        """
+        is_known = any_machine_called()
 
         def learn() -> Ask | None:
-            ask = None if at_once else find_ask()
+            ask = None if is_known else machine_asked(environ, self._doors, is_task=is_task)
             if life.trace is not None:
                 name_waiting(life.trace, environ, self._doors)
             return ask
 
-        at_once = any_machine_called()
-        return gate.acquire(
-            timeout=self._timeout_s,
-            request_id=life.request_id,
+        return learn
+
+    def count_request(self, environ: dict[str, Any], *, replaces: bool) -> None:
+        """A counted request of a key of the keys file begins: it is given a KeyRequest, with which it has its
+        place in the queues. Raises RateLimited, ServerBusy.
+        """
+        behind, takes_turn = is_background(environ, self._doors), self._takes_turn(environ)
+        limited = environ[LIMITED] = self.limiter.request(
+            environ[ASKER],
             behind=behind,
-            ask=find_ask() if at_once else None,
-            learn=learn,
+            takes_turn=takes_turn,
+            ask=self._machine_called(environ, is_task=behind) if takes_turn else None,
         )
+        limited.admit(replaces=replaces)
+
+    def _takes_turn(self, environ: dict[str, Any]) -> bool:
+        """Whether the request needs a turn of the gate: all but those that run no workflow."""
+        return self._doors.generates(environ) or not self._doors.is_long_request(environ)
+
+    def _machine_called(self, environ: dict[str, Any], *, is_task: bool) -> Ask | None:
+        """What it asks for, where this process has called a machine; a wrong name is told later."""
+        try:
+            return machine_asked(environ, self._doors, is_task=is_task) if any_machine_called() else None
+        except NotFound:
+            return None
 
 
 _T = TypeVar("_T")

@@ -9,17 +9,21 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from Middleware.api.client_watch import ClientWatcher
 from Middleware.api.concurrency_middleware import run_within_life
-from Middleware.api.requests.access import MOST_BODY_BYTES, AccessRules, api_key_of, idempotency_key_of
+from Middleware.api.requests.access import MOST_BODY_BYTES, OPEN_PATHS, AccessRules, idempotency_key_of
+from Middleware.api.requests.key_check import KEYS, STRANGER, KeyCheck, key_of_request
 from Middleware.api.requests.model_names import choose_by_address
 from Middleware.api.requests.request_body import check_length, drop_rest, limit_body, too_large
 from Middleware.api.requests.request_life import HUNG_UP, LIFE, REQUEST_ID, HeldBody, RequestLife, reply_to
 from Middleware.api.wsgi.doors import (
+    ASKER,
+    CONSOLE,
     ENTER_GATE,
     KNOWN,
+    LIMITED,
     PROTOCOL,
     Console,
     Doors,
@@ -32,11 +36,14 @@ from Middleware.api.wsgi.doors import (
 )
 from Middleware.api.wsgi.model_addresses import address_of_model, model_of_address, take_model_off
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic
+from Middleware.common.asker import ANYBODY, AT_CONSOLE, Asker, enter_asker
+from Middleware.common.costs import CostSum
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.config.loader import default_snapshot
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service, scoped_key
+from Middleware.services.key_limits import KeyRequest
 from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.run_trace import Observers
 
@@ -47,9 +54,22 @@ _UNREAD = {
 }
 """Status of what a server refuses by itself -> what is said of it, where its own words say less."""
 
+_EXPOSED = "X-Request-Id, X-Workflow-Usage, request-id, Mcp-Session-Id"
+_EXPOSED_OF_KEYS = ", ".join(
+    f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
+)
+"""Headers of answers that pages of other sites may read; the latter where there is a keys file."""
+
 Headers = list[tuple[str, str]]
 Gate = Callable[[RequestLife, dict[str, Any]], None]
 """Waits for a slot, which the life gives back at its end. Raises ServerBusy, RequestCancelled."""
+
+
+class Counting(Protocol):
+    """Counts a request of a key of the keys file, as the front door sees it."""
+
+    def __call__(self, environ: dict[str, Any], *, replaces: bool) -> None:
+        """It takes its place in the queues. Raises RateLimited, ServerBusy."""
 
 
 def _open_gate(life: RequestLife, environ: dict[str, Any]) -> None:
@@ -62,8 +82,9 @@ class FrontDoor:
     `lives`: the requests whose work lasts. `observers`: of what they do. `most_posts`: how many of them the
     server's threads may hold, waiting ones among them, so that other requests are still answered; 0: any
     number. `most_body_bytes`: how large the body of a request may be. `gate`: what a request waits at that
-    says in its body only that it generates. `console`: None: it is off. `stopping`: the server has begun to
-    stop.
+    says in its body only that it generates. `keys`: None: those of the rules. `count_request`: None: keys
+    have no limits; `note_key_request(name, outcome, prompt, completion)` is told of each that it counted.
+    `console`: None: it is off. `stopping`: the server has begun to stop.
     """
 
     def __init__(
@@ -73,15 +94,20 @@ class FrontDoor:
         watcher: ClientWatcher,
         doors: Doors,
         gate: Gate = _open_gate,
+        keys: KeyCheck | None = None,
     ) -> None:
         self.app, self._rules, self._watcher, self._doors, self._gate = app, rules, watcher, doors, gate
-        self.traffic = Traffic(needs_key=bool(rules.api_keys))
+        self.keys = keys or KeyCheck(rules.api_keys)
+        self.traffic = Traffic(needs_key=lambda: self.keys.is_needed)
+        self._traffic_of: dict[str, Traffic] = {}
         self.lives: set[RequestLife] = set()
         self.observers = Observers()
         self.most_posts = 0
         self.most_body_bytes = MOST_BODY_BYTES
         self.console: Console | None = None
         self.stopping = False
+        self.count_request: Counting | None = None
+        self.note_key_request: Callable[[str, str, int, int], object] = _note_nothing
         self._posts: set[str] = set()
         self._lock = threading.Lock()
 
@@ -106,17 +132,32 @@ class FrontDoor:
         named = [("X-Request-Id", request_id), *protocol.answer_headers(request_id).items()]
         origin, host = environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST", "")
         if origin is not None and self._rules.allows_origin(origin, host):
-            named += _cors(environ)
+            named += self._cors(environ)
         said = _why_unread(status, why, self.most_body_bytes)
         reply = ErrorReply(status, f"{said} (request {request_id})", request_id=request_id)
         return send_error(reply, protocol, environ, _with_headers(start_response, named))
 
     def _route_request(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
-        if self.console is not None and is_console(environ.get("PATH_INFO", "")):
-            return self._at_console(self.console, request_id, environ, start_response)
+        console = self._open_console()
+        if console is not None and is_console(environ.get("PATH_INFO", "")):
+            return self._at_console(console, request_id, environ, start_response)
         environ["PATH_INFO"] = environ.get("PATH_INFO", "").rstrip("/") or "/"
         return self._answer_request(request_id, environ, start_response)
+
+    def _open_console(self) -> Console | None:
+        """None: it is off, also from when a keys file appeared and it has no key of its own: people who share
+        a machine are local.
+        """
+        console = self.console
+        if console is not None and not console.has_key and self.keys.ring is not None:
+            return None
+        return console
+
+    @property
+    def console_is_shut(self) -> bool:
+        """Whether the console was on and a keys file that appeared has turned it off."""
+        return self.console is not None and self._open_console() is None
 
     def _at_console(
         self, console: Console, request_id: str, environ: dict[str, Any], start_response: StartResponse
@@ -124,12 +165,14 @@ class FrontDoor:
         """What belongs to the console, before slashes are cut, origins are greeted and keys of clients are
         wanted: it has rules of its own.
         """
-        environ[TRAFFIC] = self.traffic
+        environ[TRAFFIC], environ[KEYS] = self.traffic, self.keys
         environ[PROTOCOL] = self._doors.protocol_of(environ)
         start = _with_headers(start_response, [("X-Request-Id", request_id)])
 
         def onward(environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
-            return self._free(request_id, None, environ, start)
+            if self.keys.ring is not None:
+                environ.setdefault(ASKER, AT_CONSOLE)
+            return self._free(request_id, environ, start)
 
         return console(environ, start, onward)
 
@@ -145,28 +188,94 @@ class FrontDoor:
         except MiddlewareError as error:
             told = _with_headers(start_response, named)
             return send_error(reply_to(error, request_id), protocol, environ, told)
-        start = _with_headers(start_response, [*named, *_cors(environ)])
+        start = _with_headers(start_response, [*named, *self._cors(environ)])
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _preflight(environ, start)
-        if self.console is not None and not addressed and self.console.leads_to_page(environ):
+        console = self._open_console()
+        if console is not None and not addressed and console.leads_to_page(environ):
             start(status_line(303), [("Location", "console/"), ("Content-Length", "0")])
             return []
-        key = api_key_of(environ)
-        environ[KNOWN] = self._rules.knows_key(key)
-        is_free = is_console(environ["PATH_INFO"])  # of a console that is off: nothing is there
-        if not is_free and not self._rules.allows_key(environ["PATH_INFO"], key):
-            refusal = reply_to(Unauthorized("this server requires a valid API key"), request_id)
-            return send_error(refusal, protocol, environ, start)
         try:
+            asker = self._let_in(environ)
+        except Unauthorized as error:
+            is_told = self.keys.note_refusal(error, environ.get("REMOTE_ADDR") or "unknown")
+            return send_error(reply_to(error, request_id), protocol, environ, start, is_told=is_told)
+        if asker is None:
+            return self._answer_asker(request_id, environ, start)
+        with enter_asker(asker):
+            return self._answer_asker(request_id, environ, _with_limits(environ, _not_stored(start)))
+
+    def _let_in(self, environ: dict[str, Any]) -> Asker | None:
+        """Whose request it is; None: there is no keys file. Raises Unauthorized.
+
+        What is no route is answered without a key: an MCP client that is refused there looks for OAuth.
+        """
+        path, environ[KNOWN] = environ["PATH_INFO"], True
+        try:
+            asker = self.keys.identify(environ)
+        except Unauthorized:
+            is_open = path in OPEN_PATHS or is_console(path)  # of a console that is off: nothing is there
+            if not is_open and self._doors.is_route(path):
+                raise
+            environ[KNOWN] = False
+            return STRANGER if self.keys.ring is not None else None
+        if asker is None:
+            return None
+        environ[ASKER] = asker
+        if not asker.owner:
+            return None
+        environ[TRAFFIC] = self._traffic_for(asker.owner)
+        return asker
+
+    def _traffic_for(self, owner: str) -> Traffic:
+        """What this owner's requests do, where a keys file names owners: no more than there are keys."""
+        with self._lock:
+            if owner not in self._traffic_of:
+                own = Traffic(needs_key=lambda: True, started=self.traffic.started)
+                own.waiting = lambda: sum(life.waits for life in self._lives_of(owner))
+                self._traffic_of[owner] = own
+            return self._traffic_of[owner]
+
+    def _lives_of(self, owner: str) -> list[RequestLife]:
+        return [life for life in tuple(self.lives) if life.asker.owner == owner]
+
+    def _answer_asker(
+        self, request_id: str, environ: dict[str, Any], start: StartResponse
+    ) -> Iterable[bytes]:
+        """The answer of a request that may ask here."""
+        addressed, is_long = model_of_address(environ), self._doors.is_long_request(environ)
+        try:
+            if is_long:
+                self._make_room_for(request_id)
+                self._count(environ)
             if addressed and environ[KNOWN]:  # others are not told which names are there
                 choose_by_address(addressed, default_snapshot())
             check_length(environ, self.most_body_bytes)
-            if not self._doors.is_long_request(environ):
-                return self._free(request_id, key, environ, start)
-            self._make_room_for(request_id)
-        except MiddlewareError as error:
-            return send_error(reply_to(error, request_id), protocol, environ, start)
-        return self._answer_long_request(request_id, key, environ, start)
+        except BaseException as error:
+            self._posts.discard(request_id)
+            _drop_count(environ)
+            if not isinstance(error, MiddlewareError):
+                raise
+            return send_error(reply_to(error, request_id), environ[PROTOCOL], environ, start)
+        answer = self._answer_long_request if is_long else self._free
+        return answer(request_id, environ, start)
+
+    def _count(self, environ: dict[str, Any]) -> None:
+        """A request that lasts, of a key of the keys file, is counted. Raises RateLimited, ServerBusy."""
+        asker: Asker = environ.get(ASKER, ANYBODY)
+        if self.count_request is None or asker.entry is None or CONSOLE in environ:
+            return
+        key = idempotency_key_of(environ)
+        replaces = key is not None and idempotency_service.is_held(f"{asker.owner}:{key}")
+        self.count_request(environ, replaces=replaces)
+
+    def _end_count(self, life: RequestLife, limited: KeyRequest) -> None:
+        limited.end()
+        spent = life.request.spent if life.request is not None else CostSum()
+        self.note_key_request(limited.name, life.outcome, spent.prompt, spent.completion)
+
+    def _cors(self, environ: dict[str, Any]) -> Headers:
+        return _cors(environ, has_limits=self.keys.ring is not None)
 
     def _make_room_for(self, request_id: str) -> None:
         with self._lock:
@@ -174,9 +283,7 @@ class FrontDoor:
                 raise ServerBusy(f"server is busy: {self.most_posts} requests are running or waiting")
             self._posts.add(request_id)
 
-    def _free(
-        self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
-    ) -> Iterable[bytes]:
+    def _free(self, request_id: str, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         """The answer of a request that does not generate, as far as its path says: its view may call
         `enter_gate`, and from then on it does.
         """
@@ -185,9 +292,11 @@ class FrontDoor:
         def enter_gate(known: Callable[[RequestLife], object]) -> None:
             self._make_room_for(request_id)
             try:
-                life = environ[LIFE] = self._admit_request(request_id, key, environ, generates=True)
+                self._count(environ)
+                life = environ[LIFE] = self._admit_request(request_id, environ, generates=True)
             except BaseException:
                 self._posts.discard(request_id)
+                _drop_count(environ)
                 raise
             entered.append(life)
             known(life)
@@ -208,19 +317,21 @@ class FrontDoor:
         return HeldBody(body, end_life) if entered else body
 
     def _answer_long_request(
-        self, request_id: str, key: str | None, environ: dict[str, Any], start: StartResponse
+        self, request_id: str, environ: dict[str, Any], start: StartResponse
     ) -> Iterable[bytes]:
         """The answer of a request that lasts: it holds a thread of the server until its body is closed."""
         life: RequestLife | None = None
 
         def end_life() -> None:
             self._posts.discard(request_id)
-            if life is not None:
+            if life is None:
+                _drop_count(environ)
+            else:
                 life.tell(environ.get("REQUEST_METHOD", "POST"), on_one_line(environ["PATH_INFO"]))
 
         try:
             generates = self._doors.generates(environ)
-            life = self._admit_request(request_id, key, environ, generates=generates)
+            life = self._admit_request(request_id, environ, generates=generates)
             return HeldBody(run_within_life(life, self.app, environ, _noting([life], start)), end_life)
         except BaseException:
             end_life()
@@ -239,31 +350,41 @@ class FrontDoor:
                 f"origin {origin!r} is not allowed; start with --cors-origin {origin} to allow it"
             )
 
-    def _admit_request(
-        self, request_id: str, api_key: str | None, environ: dict[str, Any], *, generates: bool
-    ) -> RequestLife:
+    def _admit_request(self, request_id: str, environ: dict[str, Any], *, generates: bool) -> RequestLife:
         """The request runs from here on:
 
         It can be cancelled, is watched, and replaces the one with its key. Only one that generates is a run.
         """
-        life = RequestLife(request_id)
+        life = RequestLife(request_id, environ.get(ASKER, ANYBODY))
+        life.check_key = lambda: self._check_key_again(life, environ)
         if generates:
             self._trace(life, environ)
-        cancellation_service.begin(request_id)
+        limited: KeyRequest | None = environ.get(LIMITED)
+        if limited is not None:
+            life.limited = limited
+            life.at_end(lambda: self._end_count(life, limited))
+        cancellation_service.begin(request_id, life.asker.owner)
         self.lives.add(life)
-        self.traffic.begin()
-        life.at_end(self.traffic.end)
+        for traffic in {self.traffic, environ[TRAFFIC]}:
+            traffic.begin()
+            life.at_end(traffic.end)
         life.at_end(lambda: self.lives.discard(life))
         life.at_end(lambda: _end_life(life))
         key = idempotency_key_of(environ)
         if key is not None:
-            scoped = scoped_key(key, api_key)
+            owner = life.asker.owner
+            scoped = f"{owner}:{key}" if owner else scoped_key(key, key_of_request(environ))
             idempotency_service.admit(scoped, request_id)
             life.at_end(lambda: idempotency_service.release(scoped, request_id))
         life.watch = self._watcher.watch(
             environ, lambda: cancellation_service.request_cancellation(request_id, HUNG_UP)
         )
         return life
+
+    def _check_key_again(self, life: RequestLife, environ: dict[str, Any]) -> None:
+        """Raises Unauthorized for a request of a client whose key is none any more."""
+        if CONSOLE not in environ and (asker := self.keys.check_again(environ)) is not None:
+            life.asker = asker
 
     def _trace(self, life: RequestLife, environ: dict[str, Any]) -> None:
         """What the request does is told, if anybody observes. Its end is registered first, so it is last.
@@ -306,14 +427,39 @@ def _end_life(life: RequestLife) -> None:
     cancellation_service.acknowledge_cancellation(life.request_id)
 
 
-def _cors(environ: dict[str, Any]) -> Headers:
+def _note_nothing(key: str, outcome: str, prompt: int, completion: int) -> None:
+    """What a counted request has come to, where nobody counts."""
+
+
+def _drop_count(environ: dict[str, Any]) -> None:
+    """A request that was counted has no life: it gives back its place."""
+    limited: KeyRequest | None = environ.get(LIMITED)
+    if limited is not None:
+        limited.end()
+
+
+def _with_limits(environ: dict[str, Any], start_response: StartResponse) -> StartResponse:
+    """Tells what is left of the limits, in each answer to a request that was counted by then."""
+
+    def start(status: str, headers: Headers, *more: Any) -> Any:
+        limited: KeyRequest | None = environ.get(LIMITED)
+        headers = headers if limited is None else [*headers, *limited.headers()]
+        return start_response(status, headers, *more)
+
+    return start
+
+
+def _cors(environ: dict[str, Any], *, has_limits: bool) -> Headers:
     origin = environ.get("HTTP_ORIGIN")
     if origin is None:
         return []
     return [
         ("Access-Control-Allow-Origin", origin),
         ("Vary", "Origin"),
-        ("Access-Control-Expose-Headers", "X-Request-Id, X-Workflow-Usage, request-id, Mcp-Session-Id"),
+        (
+            "Access-Control-Expose-Headers",
+            f"{_EXPOSED}, Retry-After, {_EXPOSED_OF_KEYS}" if has_limits else _EXPOSED,
+        ),
     ]
 
 
@@ -335,6 +481,17 @@ def _noting(lives: list[RequestLife], start_response: StartResponse) -> StartRes
         for life in lives:
             life.status = status.partition(" ")[0]
         return start_response(status, *more)
+
+    return start
+
+
+def _not_stored(start_response: StartResponse) -> StartResponse:
+    """What is said to one key is kept for no other."""
+
+    def start(status: str, headers: Headers, *more: Any) -> Any:
+        if not any(name.lower() == "cache-control" for name, _ in headers):
+            headers = [*headers, ("Cache-Control", "no-store")]
+        return start_response(status, headers, *more)
 
     return start
 

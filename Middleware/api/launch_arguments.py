@@ -22,6 +22,7 @@ from Middleware.api.requests.access import (
     LOOPBACK_NAMES,
     MOST_BODY_BYTES,
     NEEDS_KEY,
+    NEEDS_KEY_BESIDE_FILE,
     AccessRules,
     ConsoleWish,
     ServerRules,
@@ -30,6 +31,7 @@ from Middleware.common.constants import HISTORY_DAYS, VERSION
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.common.registry import load_all
+from Middleware.config.key_ring import has_keys_file
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.users import DEFAULT_PORT, UserSettings, load_user, pointer_user
 from Middleware.utilities.install_layout import data_directory, default_public, layout_notes
@@ -87,7 +89,7 @@ def parse(words: Sequence[str]) -> Launch:
                 tuple(given.cors_origin), tuple(given.require_api_key), host in LOOPBACK_NAMES - {"0.0.0.0"}
             ),
             given.max_queue,
-            _console(given, warnings),
+            _console(given, facts, warnings),
             given.max_body_mb * MIB,
         ),
         host=host,
@@ -118,6 +120,7 @@ def _facts(given: argparse.Namespace) -> LaunchFacts:
         logging_directory=_path(given.LoggingDirectory),
         history_directory=_path(given.history),
         history_days=given.history_days,
+        keys_file=_path(given.keys_file),
         concurrency=given.concurrency,
         concurrency_timeout_s=given.concurrency_timeout,
         concurrency_level=given.concurrency_level,
@@ -225,7 +228,7 @@ def _console_key(text: str) -> str:
     return key
 
 
-def _console(given: argparse.Namespace, warnings: list[str]) -> ConsoleWish:
+def _console(given: argparse.Namespace, facts: LaunchFacts, warnings: list[str]) -> ConsoleWish:
     """What is wanted of the console. Raises SystemExit (status 2) for what cannot be had."""
     key = given.console_key or ""
     try:
@@ -236,6 +239,8 @@ def _console(given: argparse.Namespace, warnings: list[str]) -> ConsoleWish:
     if given.console == "view" and not key:
         if given.require_api_key:
             raise _usage(NEEDS_KEY)
+        if has_keys_file(facts):
+            raise _usage(NEEDS_KEY_BESIDE_FILE)
         warnings.append(OPEN)
     return ConsoleWish(given.console, key, given.console_memory)
 
@@ -427,6 +432,13 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY",
         help="Answer only clients that send this key. Repeat it to accept several keys.",
+    )
+    add(
+        "--keys-file",
+        type=nonempty_text,
+        metavar="PATH",
+        help="Read from this file who may ask what. The default is Keys.json in the configuration folder, "
+        "if it exists.",
     )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from Middleware.api.requests.model_names import single_user
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import BackendError, EarlyTermination, RequestCancelled
 from Middleware.common.request_context import (
     AnswerState,
@@ -70,13 +70,13 @@ def open_answer(
         untagged: Messages = [
             {**message, "content": without_discussion_tags(message["content"])} for message in messages
         ]
-        question = replace(question, messages=untagged)
+        question = copy_with(question, messages=untagged)
         if user.open_web_ui_task_workflow:
             return _manager(user, request).open_run(user.open_web_ui_task_workflow, question)
     else:
         found = header_discussion_id(messages, user, headers or {})
         if messages is not question.messages or found != question.discussion_id:
-            question = replace(question, messages=messages, discussion_id=found)
+            question = copy_with(question, messages=messages, discussion_id=found)
     if place is not None:
         return _manager(user, request).open_run(place.name, question, folder=place.folder)
     return _engine().open_answer_run(_manager(user, request), question)
@@ -190,7 +190,8 @@ def _request_for(request_id: str, api_key: str | None) -> RequestContext:
     current = current_request()
     if current is not None:
         key = api_key or current.api_key
-        return replace(current, request_id=request_id, api_key=key, answer=AnswerState())
+        asker = current.asker if key == current.api_key else copy_with(current.asker, key=key, entry=None)
+        return copy_with(current, request_id=request_id, api_key=key, asker=asker, answer=AnswerState())
     snapshot = default_snapshot()
     user = single_user(snapshot)
     return RequestContext(request_id, user, "openaichatcompletion", api_key=api_key, snapshot=snapshot)

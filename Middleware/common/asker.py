@@ -21,13 +21,14 @@ PEOPLE, BACKGROUND = "people", "background"
 @dataclass(frozen=True, slots=True)
 class Asker:
     """One request's. `name`: of its key's entry, for logs, metrics and pages. `owner`: whose its ids,
-    cancels and stored responses are: `key <name>`, `hash <hash>`, `anon` without a key. `key`: what the
-    client sent, a secret. `entry`: of the keys file (a `KeyEntry`; `common` does not look into it), None: no
-    file names the key. `turns_value`: of the header that the entry's `turnsBy` names.
+    cancels and stored responses are, `key <name>` or `hash <hash>`; empty: there is no keys file, and nobody
+    asks. `key`: what the client sent, a secret. `entry`: of the keys file (a `KeyEntry`; `common` does not
+    look into it), None: no file names the key. `turns_value`: the SHA-256 of the value of the header that the
+    entry's `turnsBy` names.
     """
 
     name: str = NO_NAME
-    owner: str = "anon"
+    owner: str = ""
     key: str | None = field(default=None, repr=False)
     entry: Any = field(default=None, repr=False)
     turns_value: str = field(default="", repr=False)
@@ -40,6 +41,14 @@ class Asker:
         return f"{self.name} {self.turns_value}" if self.turns_value else self.name
 
     @property
+    def folder(self) -> str | None:
+        """Where the key's entry says that its discussions lie, `""` with those of no key; None: it does not
+        say.
+        """
+        folder: str | None = self.entry.folder if self.entry is not None else None
+        return folder
+
+    @property
     def is_background(self) -> bool:
         """Whether it lets people go first."""
         return self.entry is not None and self.entry.priority == BACKGROUND
@@ -48,12 +57,20 @@ class Asker:
 ANYBODY = Asker()
 """Who asks where no key is needed and none was sent, and the console."""
 
+AT_CONSOLE = Asker(owner="console")
+"""Who runs something from the console, where there is a keys file."""
+
 _CURRENT: ContextVar[Asker | None] = ContextVar("asker", default=None)
 
 
 def current_asker() -> Asker | None:
     """Who sends the request that is worked on; None: no keys file, or no request."""
     return _CURRENT.get()
+
+
+def set_asker(asker: Asker) -> None:
+    """From here on it is the current one, until the block of the one before ends."""
+    _CURRENT.set(asker)
 
 
 @contextmanager

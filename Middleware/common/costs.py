@@ -57,11 +57,14 @@ def costs_json(costs: Iterable[Cost]) -> Mapping[str, object] | None:
 
 
 class CostSum:
-    """What the calls of one request have cost so far. Calls that run at the same time may add."""
+    """What the calls of one request have cost so far, and, where that is counted, how many tokens they took.
+    Calls that run at the same time may add.
+    """
 
-    __slots__ = ("_costs", "_guard")
+    __slots__ = ("_costs", "_guard", "completion", "prompt")
 
     def __init__(self) -> None:
+        self.prompt = self.completion = 0
         self._costs: tuple[Cost, ...] = ()
         self._guard = threading.Lock()
 
@@ -70,6 +73,11 @@ class CostSum:
         if cost is not None:
             with self._guard:
                 self._costs = add_costs((*self._costs, cost))
+
+    def add_tokens(self, prompt: int, completion: int) -> None:
+        with self._guard:
+            self.prompt += prompt
+            self.completion += completion
 
     def costs(self) -> tuple[Cost, ...]:
         """One sum for each currency."""

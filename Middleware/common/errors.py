@@ -10,6 +10,7 @@ MiddlewareError            status_hint 500
         Unsupported        415  the body is coded in a way that is not read
         Unprocessable      422  a config file that the request is about has faults
     ServerBusy             503  no free slot in time, or the queue is full
+    RateLimited            429  a key has used what its entry allows
     WorkflowError          a node failed (workflow, node number, title, type); its status is that of its cause
     BackendError           502  a backend failed (endpoint name, kind), also a RuntimeError; the kind may name
                                 another status
@@ -157,7 +158,13 @@ class NotFound(ClientRequestError):
 
 
 class Unauthorized(ClientRequestError):
+    """`challenge`: value of `WWW-Authenticate`; empty: the header is not sent."""
+
     status_hint = 401
+
+    def __init__(self, message: str, *, challenge: str = "") -> None:
+        super().__init__(message)
+        self.challenge = challenge
 
 
 class Forbidden(ClientRequestError):
@@ -179,6 +186,19 @@ class Unprocessable(ClientRequestError):
 class ServerBusy(MiddlewareError):
     status_hint = 503
     retry_after_s = 5.0
+
+
+class RateLimited(MiddlewareError):
+    """A key has used what its entry allows. `limit`: the field that says so; `is_for_day`: nothing is left of
+    the day. Source: spec keys.md 4.
+    """
+
+    status_hint = 429
+
+    def __init__(self, message: str, *, limit: str, retry_after_s: int, is_for_day: bool = False) -> None:
+        self.limit, self.retry_after_s, self.is_for_day = limit, retry_after_s, is_for_day
+        self.code = "insufficient_quota" if is_for_day else "rate_limit_exceeded"
+        super().__init__(message)
 
 
 class WorkflowError(MiddlewareError):

@@ -50,6 +50,7 @@ class LaunchFacts:
     logging_directory: Path | None = None
     log_folder: Path | None = None
     history_directory: Path | None = None
+    keys_file: Path | None = None
     history_days: int = HISTORY_DAYS
     concurrency: int = 1
     concurrency_timeout_s: float = 900.0

@@ -182,6 +182,19 @@ class RequestContext:
         shown = "".join(letter if letter.isprintable() else "?" for letter in self.alias[:_MOST_SHOWN])
         return f"{shown} -> {self._target_name}"
 
+    def beside(self) -> RequestContext:
+        """The same for work that is done beside the request: what it is told and asked of that work concerns
+        it no more."""
+        return replace(
+            self,
+            setup_done=_nothing,
+            trace=None,
+            node=None,
+            reach=EndpointReach(),
+            answer=AnswerState(),
+            usage=UsageSum(),
+        )
+
 
 _CURRENT: ContextVar[RequestContext | None] = ContextVar("request", default=None)
 

@@ -256,8 +256,15 @@ _NAMED = re.compile(
 
 _HINTS = ("key", "secret", "auth", "passw", "pwd", "bearer", "@", *map(str.lower, UNMARKED_KEY_STARTS))
 """A text without any of these, without `token:` and without a marked key needs no closer look."""
-_BEHIND_A_START = re.compile(r"[-_][A-Za-z0-9_-]{12}")
-"""What stands behind the start of each marked key: one search in place of one for each start."""
+
+
+@cache
+def _like_a_marked_key() -> re.Pattern[str]:
+    """What stands behind a start, and the last two letters of any. Each log line comes here: this spares
+    nearly all of them a search for each start, also those with the id of a request.
+    """
+    before, last = ("".join(sorted({start[at] for start in KEY_STARTS})) for at in (-2, -1))
+    return re.compile(rf"[-_](?<=[{before}][{last}].)[A-Za-z0-9_-]{{12}}")  # a mark is found fastest
 
 
 def mask_secrets(text: str, *secrets: str | None) -> str:
@@ -267,7 +274,7 @@ def mask_secrets(text: str, *secrets: str | None) -> str:
     if not (
         any(hint in lowered for hint in _HINTS)
         or ("token" in lowered and _TOKEN.search(lowered))
-        or (_BEHIND_A_START.search(text) and any(hint in lowered for hint in _key_hints()))
+        or (_like_a_marked_key().search(text) and any(hint in lowered for hint in _key_hints()))
     ):
         return text
     text = _AUTHORIZATION.sub(rf"\1{MASK}", text)

@@ -263,9 +263,7 @@ def parse(raw: bytes, file: str, *, half_characters: bool = False) -> Any:
         except json.JSONDecodeError:
             value = _loads(without_comments(text))
     except json.JSONDecodeError as error:
-        # Python's sentence goes on with the place, which stands before ours.
-        said = error.msg.removesuffix(" at").removesuffix(" starting")
-        raise syntax_error(f"not JSON: {said}{_hint(text, error, file)}", file, text, error.pos) from error
+        raise syntax_error(f"not JSON: {_syntax_words(text, error, file)}", file, text, error.pos) from error
     except _NoNumber as error:
         raise syntax_error(str(error), file, text, _number_at(text, error.word)) from error
     except ValueError as error:  # Python reads no number of thousands of digits
@@ -319,6 +317,14 @@ _SLIPS = {
     "Extra data": "the file must contain one value, which ended before this",
 }
 """What Python's parser says -> what to do about it."""
+_NAME, _COMMA = "Expecting property name enclosed in double quotes", "Expecting ',' delimiter"
+_MISSING = {
+    "Expecting value": "a value is missing here",
+    _NAME: "a name in double quotes is missing here",
+    "Expecting ':' delimiter": "a colon is missing before this",
+    _COMMA: "a comma is missing before this",
+}
+"""What it says where no usual slip stands -> the same in plain words."""
 
 
 def _smallest(file: str) -> str:
@@ -327,37 +333,36 @@ def _smallest(file: str) -> str:
     return "the smallest object is {}"
 
 
-def _hint(text: str, error: json.JSONDecodeError, file: str) -> str:
-    """What people mean who write this."""
+def _syntax_words(text: str, error: json.JSONDecodeError, file: str) -> str:
+    """What is wrong, in words for who wrote it: what people mean who write this, else what is missing."""
     at = error.pos
     if not text.strip():
-        return f" (the file is empty; {_smallest(file)})"
+        return f"the file is empty; {_smallest(file)}"
     if error.msg in _SLIPS:
-        return f" ({_SLIPS[error.msg]})"
+        return _SLIPS[error.msg]
     if not text[at:].strip():
-        return " (the file ends here; a closing ] or } is missing)"
+        return "the file ends here; a closing ] or } is missing"
     sign = text[at : at + 1]
     if sign == "'":
-        return " (JSON strings need double quotes, not single ones)"
+        return "JSON strings need double quotes, not single ones"
     if sign in _CURLY and sign:
-        return ' (JSON strings need straight double quotes ", not curly ones)'
+        return 'JSON strings need straight double quotes ", not curly ones'
     word = _WORD.match(text, at)
     if word and word[0].lower() in _OTHER_WORDS:
-        return f" (in JSON, write {_OTHER_WORDS[word[0].lower()]} instead of {word[0]})"
-    if error.msg.startswith("Expecting property name") and (name := _BARE_NAME.match(text, at)):
-        return f' (names need double quotes: "{name[1]}":)'
-    if error.msg.startswith("Expecting ',' delimiter"):
-        return _after_a_value(text, at)
-    return ""
+        return f"in JSON, write {_OTHER_WORDS[word[0].lower()]} instead of {word[0]}"
+    if error.msg == _NAME and (name := _BARE_NAME.match(text, at)):
+        return f'names need double quotes: "{name[1]}":'
+    if error.msg == _COMMA and _is_inside_quotes(text, at):
+        return 'write a " inside a string as \\"'
+    # A newer Python may know faults of its own; it names the place, which stands before ours.
+    return _MISSING.get(error.msg, error.msg.removesuffix(" at").removesuffix(" starting"))
 
 
-def _after_a_value(text: str, at: int) -> str:
-    """What is missing where a comma, or the end of a list or object, should follow a value."""
+def _is_inside_quotes(text: str, at: int) -> bool:
+    """Whether a quote stands right before what should be a comma: it was meant to be part of a string."""
     before = text[:at].rstrip()
     between = text[len(before) : at]
-    if before.endswith('"') and "\n" not in between and text[at : at + 1] not in "{[":
-        return ' (write a " inside a string as \\")'
-    return " (a comma is missing before this)" if "\n" in between or text[at : at + 1] in '"{[' else ""
+    return before.endswith('"') and "\n" not in between and text[at : at + 1] not in "{["
 
 
 def _number_at(text: str, word: str) -> int:

@@ -268,3 +268,11 @@ def lost_patterns(entries: Sequence[KeyEntry], users: Sequence[str], file: str =
         for place, pattern in enumerate(entry.users)
         if not any(fits(pattern, user) for user in users)
     ]
+
+
+def mixed_pair(key: str, user: str) -> str:
+    """What is wrong with an entry that has a folder and a user that encrypts. `key`: the entry's name."""
+    return (
+        f"the key {key} has a `folder`, but user {user} encrypts its files with the key itself "
+        "(`encryptUsingApiKey`); remove one of the two"
+    )

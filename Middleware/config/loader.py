@@ -388,6 +388,7 @@ class ConfigSnapshot:
     __slots__ = (
         "__weakref__",
         "_found",
+        "_made",
         "_refused",
         "_tree",
         "_versions",
@@ -406,6 +407,7 @@ class ConfigSnapshot:
         self._versions: dict[str, Version] = {}
         self._refused: dict[str, ConfigError] = {}
         self._found: dict[str, str | None] = {}
+        self._made: dict[Any, Any] = {}
 
     @property
     def tree(self) -> ConfigTree:
@@ -440,6 +442,13 @@ class ConfigSnapshot:
         if key not in kept:
             kept[key] = build(document)
         value: T = kept[key]
+        return value
+
+    def once(self, key: Any, build: Callable[[], T]) -> T:
+        """`build()`, made once for this view of the files."""
+        if key not in self._made:
+            self._made[key] = build()
+        value: T = self._made[key]
         return value
 
     def is_new(self, note: str) -> bool:

@@ -348,6 +348,10 @@ def for_plain_model(user: UserSettings) -> UserSettings:
 
 def load_user(snapshot: ConfigSnapshot, name: str) -> UserSettings:
     """The settings of `Users/<name in lower case>.json`. Raises ConfigMissing, ConfigError."""
+    return snapshot.once((load_user, name), lambda: _read_user(snapshot, name))
+
+
+def _read_user(snapshot: ConfigSnapshot, name: str) -> UserSettings:
     file = snapshot.find(paths.user_file(name))
     if file is None or paths.is_user_pointer(file):
         known = user_names(snapshot)

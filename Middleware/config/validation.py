@@ -357,6 +357,36 @@ def _validator_of(schema: Mapping[str, Any]) -> Draft202012Validator:
     return kept[1]
 
 
+ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
+"""(path in the document, keyword of the schema, its value, what the document has there)"""
+
+
+def foreign_check(schema: dict[str, Any]) -> Callable[[Any], list[ForeignBreach]]:
+    """What a schema that is not ours says of a document, in the order of the places; an unsound schema finds
+    fault with nothing. The schema names no other document (a `$ref` to elsewhere would be fetched).
+    """
+    from jsonschema import Draft202012Validator  # slow to load, as above
+    from jsonschema.exceptions import SchemaError, UnknownType
+    from jsonschema.validators import validator_for
+    from referencing.exceptions import Unresolvable
+
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except (SchemaError, RecursionError):
+        return lambda document: []
+    validator = kind(schema)
+
+    def find_breaches(document: Any) -> list[ForeignBreach]:
+        try:
+            errors = sorted(validator.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
+        except (UnknownType, Unresolvable, RecursionError):
+            return []
+        return [(tuple(e.absolute_path), str(e.validator), e.validator_value, e.instance) for e in errors]
+
+    return find_breaches
+
+
 def without_nulls(document: Any) -> Any:
     """The document without the keys whose value is null (at every depth); lists keep theirs."""
     if isinstance(document, Mapping):

@@ -13,7 +13,21 @@ from typing import Any
 
 from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config import paths
-from Middleware.config.keys import ANY, FLAG, OBJECT, TEXT, Key, object_schema, one_of
+from Middleware.config.keys import (
+    ANY,
+    FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Key,
+    key_field,
+    keys_of_fields,
+    object_of,
+    object_schema,
+    one_of,
+)
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.named_files import lost_folder
 from Middleware.config.paths import DEFAULT_WORKFLOW, TOOL_FILE, is_flat_name
@@ -47,11 +61,55 @@ class WorkflowFile:
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One entry of a routing file."""
+    """One entry of a routing file. `examples`: messages that belong to it, for routing by meaning."""
 
     name: str
     description: str
     workflow: str
+    examples: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What it is known by, each text once: the description first. Blank ones say nothing."""
+        return tuple(dict.fromkeys(text for text in (self.description, *self.examples) if text.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class ByMeaning:
+    """How a routing file wants messages routed by their meaning. Source: spec agents.md 8."""
+
+    embedding_endpoint_name: str = key_field(
+        TEXT, "The endpoint that turns texts into vectors.", required=True, minLength=1
+    )
+    threshold: float = key_field(
+        NUMBER,
+        "How near to a category a message must be, from 0 (unrelated) to 1 (the same text).",
+        default=0.25,
+        minimum=0,
+        maximum=1,
+    )
+    margin: float = key_field(
+        NUMBER,
+        "How much nearer it must be to that category than to the next one.",
+        default=0.12,
+        minimum=0,
+        maximum=1,
+    )
+    messages: int = key_field(
+        WHOLE, "How many of the newest user messages are looked at together.", default=1, minimum=1
+    )
+    prefix: str = key_field(
+        TEXT, "A text before each message and example, if the model wants one, such as `query: `."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """A routing file. `file`: below the config root; `by_meaning`: None: the model alone decides."""
+
+    file: str
+    categories: tuple[Category, ...]
+    by_meaning: ByMeaning | None = None
 
 
 def folders_to_try(user: UserSettings, folder: str | None, calling_folder: str | None) -> tuple[str, ...]:
@@ -160,40 +218,71 @@ def picked_folder(snapshot: ConfigSnapshot, user: UserSettings, picked: str) -> 
     return f"{shared_root(snapshot, user)}/{picked}".removeprefix(f"{paths.WORKFLOWS}/")
 
 
+BY_MEANING = "_byMeaning"
+"""The key of a routing file that is no category."""
+_MEANING_FIELDS = keys_of_fields(ByMeaning)
+CATEGORY_KEYS: Mapping[str, Key] = {
+    "description": TEXT("What the category is about; shown to the model that chooses.", required=True),
+    "workflow": TEXT("Workflow in the user's folder.", required=True, minLength=1),
+    "examples": TEXTS(
+        "Messages that belong to the category, written as people write them; for `_byMeaning`.", default=[]
+    ),
+}
+
 state_file(
     "routing",
     "Routing",
     "Routing/<name>.json: category -> the workflow that answers it. The order counts.",
-    {},
+    {
+        BY_MEANING: object_of({name: each.key for name, each in _MEANING_FIELDS.items()})(
+            "Compare messages with the examples of the categories, and ask the model only when that isn't "
+            "clear."
+        )
+    },
     minProperties=1,
-    additionalProperties=object_schema(
-        {
-            "description": TEXT(
-                "What the category is about; shown to the model that chooses.", required=True
-            ),
-            "workflow": TEXT("Workflow in the user's folder.", required=True, minLength=1),
-        }
-    ),
+    additionalProperties=object_schema(CATEGORY_KEYS),
 )
 
 
-def load_routing(snapshot: ConfigSnapshot, name: str) -> tuple[Category, ...]:
-    """The categories of a routing file, in its order. Raises ConfigMissing, ConfigError."""
+def load_routing(snapshot: ConfigSnapshot, name: str) -> Routing:
+    """A routing file, its categories in their order. Raises ConfigMissing, ConfigError."""
     wanted = paths.routing_file(name)
     file = snapshot.find(wanted)
     if file is None:
         near = nearest_file(name, snapshot.files("Routing"))
         hint = f' (did you mean "{near}"?)' if near else ""
         raise ConfigMissing(f'no routing file "{name}"{hint}; tried {wanted}')
-    return snapshot.derive(
-        file,
-        "categories",
-        lambda document: tuple(
-            Category(key, value["description"], value["workflow"])
-            for key, value in document.items()
-            if isinstance(value, Mapping)
-        ),
+
+    def make(document: Any) -> Routing:
+        for pointer, why in routing_faults(document):
+            raise ConfigError(why, file=file, pointer=pointer)
+        return _routing(file, without_nulls(document))
+
+    return snapshot.derive(file, "routing", make)
+
+
+def _routing(file: str, said: Mapping[str, Any]) -> Routing:
+    categories = tuple(
+        Category(
+            key,
+            value["description"],
+            value["workflow"],
+            tuple(CATEGORY_KEYS["examples"].value_in(value, "examples")),
+        )
+        for key, value in said.items()
+        if key != BY_MEANING
     )
+    own = said.get(BY_MEANING)
+    if own is None:
+        return Routing(file, categories)
+    typed = {each.attribute: each.value(own.get(key)) for key, each in _MEANING_FIELDS.items()}
+    return Routing(file, categories, ByMeaning(**typed))
+
+
+def routing_faults(document: Any) -> Iterator[tuple[str, str]]:
+    """(JSON pointer, what is wrong) of a routing file that fits its schema."""
+    if isinstance(document, Mapping) and list(without_nulls(document)) == [BY_MEANING]:
+        yield "", f"found no category beside {BY_MEANING!r}, allowed: at least one"
 
 
 def load_settings(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.egress import EgressTarget, place_of
 from Middleware.services.fair_gate import NO_LIMIT, FairGate
 from Middleware.services.held_prompts import PromptDigest, held_prompts
+from Middleware.services.key_limits import ask_of_request
 from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.shared_state.turns import Ask
 
@@ -224,6 +225,8 @@ class Stop:
         self.is_last = False
         self._begun = outages().now()
         self._entered = self._answered = False
+        self._name = ""
+        """Whose the slot is."""
 
     @property
     def limit(self) -> int:
@@ -231,7 +234,9 @@ class Stop:
 
     def enter(self) -> bool:
         """Take the slot if there is one now."""
-        return self._begin(self._gate.acquire(blocking=False))
+        ask = ask_of_request()
+        self._name = "" if ask is None else ask.name
+        return self._begin(self._gate.acquire(blocking=False, ask=ask))
 
     def acquire(
         self,
@@ -243,12 +248,16 @@ class Stop:
         learn: Callable[[], Ask | None] | None = None,
     ) -> bool:
         """Wait for the slot, unless it has been taken. Arguments and errors as of `FairGate.acquire`."""
+        if not self._entered:
+            self._name = "" if ask is None else ask.name
         return self._entered or self._begin(
             self._gate.acquire(timeout=timeout, request_id=request_id, ask=ask, behind=behind, learn=learn)
         )
 
     def take_spare(self, ask: Ask | None = None) -> bool:
         """Take the slot, unless it has been taken, for what can be left out: nobody is waited for."""
+        if not self._entered:
+            self._name = ""
         return self._entered or self._begin(self._gate.take_spare(ask))
 
     def _begin(self, entered: bool) -> bool:
@@ -258,12 +267,12 @@ class Stop:
             outages().begin_call(self.url, self)
         return entered
 
-    def release(self) -> None:
-        """The call is over here. May be called again."""
+    def release(self, name: str = "") -> None:
+        """The call is over here. May be called again. `name`: as of `FairGate.release`; it is known here."""
         if self._entered:
             self._entered = False
             outages().end_call(self.url, self)
-            self._gate.release()
+            self._gate.release(self._name)
 
     def note_answer(self) -> None:
         """The server has begun to answer."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Protocol
 
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import BackendError, MiddlewareError, RequestCancelled, SlotTimeout
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import current_request
@@ -30,6 +30,7 @@ from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
 from Middleware.llmapis.llm_text import LlmText, note_answer
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.fair_gate import NO_LIMIT, FairGate, gate_of_machine, outgoing_gate
+from Middleware.services.key_limits import ask_of_request
 from Middleware.services.readings_ahead import readings_ahead
 from Middleware.services.run_trace import TracedNode
 from Middleware.services.shared_state.turns import Ask
@@ -67,12 +68,13 @@ def take_slots(
         for gate, ask in _gates(endpoint, whole_process, choose):
             if isinstance(gate, Stop):
                 taken.callback(readings.end_call, readings.begin_call([gate.url]))
+            named = ask_of_request(ask)
             try:
                 admitted = gate.acquire(
                     timeout=wait_s,
                     request_id=request_id or "",
-                    ask=ask,
-                    behind=ask is not None and _is_task(),
+                    ask=named,
+                    behind=_lets_people_go_first(gate, ask, named) and _is_task(),
                     learn=None if trace is None else partial(_note_wait, trace, endpoint, gate, ask),
                 )
             finally:
@@ -80,8 +82,13 @@ def take_slots(
                     trace.end_wait()
             if not admitted:
                 raise SlotTimeout(endpoint.name, _no_slot(gate, ask, wait_s))
-            taken.callback(gate.release)
+            taken.callback(gate.release, "" if named is None else named.name)
         return taken.pop_all()
+
+
+def _lets_people_go_first(gate: FairGate | Stop, ask: Ask | None, named: Ask | None) -> bool:
+    """Whether calls of tasks stand behind: at a machine, and with a keys file where there is a limit."""
+    return ask is not None or (named is not None and gate.limit < NO_LIMIT)
 
 
 def _note_wait(trace: TracedNode, endpoint: EndpointConfig, gate: FairGate | Stop, ask: Ask | None) -> None:
@@ -252,7 +259,7 @@ class _Chain:
         own = self._own_arguments()
         payload = self._handler(stream, None).whole_payload(own)
         prompt = digest_payload(payload, own.system_prompt)
-        self._arguments = replace(own, built=BuiltPayload(payload, prompt))
+        self._arguments = copy_with(own, built=BuiltPayload(payload, prompt))
 
         def choose() -> Stop:
             self._stop = route.next_stop(prompt)

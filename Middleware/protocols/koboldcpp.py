@@ -21,7 +21,13 @@ from Middleware.protocols.base import (
 )
 from Middleware.services.answers import client_finish_reason, compact_json, usage_numbers
 
-_TYPES = {400: "bad_input", 401: "unauthorized", 404: "not_found", 503: "service_unavailable"}
+_TYPES = {
+    400: "bad_input",
+    401: "unauthorized",
+    404: "not_found",
+    429: "too_many_requests",
+    503: "service_unavailable",
+}
 
 
 def message_event(data: str) -> str:

@@ -43,8 +43,10 @@ def rpc_error(call_id: Any, code: int, message: str, data: JsonObject | None = N
 
 
 def error_body(reply: ErrorReply) -> JsonObject:
-    """A failure below the protocol: of the request nothing is known, not even its id (6.6)."""
-    code = INVALID_REQUEST if 400 <= reply.status < 499 else INTERNAL_ERROR
+    """A failure below the protocol: of the request nothing is known, not even its id (6.6). Who has asked too
+    often made no mistake in the request.
+    """
+    code = INVALID_REQUEST if 400 <= reply.status < 499 and reply.status != 429 else INTERNAL_ERROR
     return rpc_error(None, code, reply.message)
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 
 from Middleware.services.shared_state.member import Member, this_process
 
@@ -19,7 +21,7 @@ logger = logging.getLogger(__name__)
 MARK_LIFETIME_S = 3600.0
 
 RUNNING = "running"
-"""Kind of the record that a request runs: its id."""
+"""Kind of the record that a request runs: its id, and whose it is."""
 CANCEL = "cancel"
 """Word of the message that cancels one."""
 
@@ -44,19 +46,29 @@ class CancellationService:
         self._marks: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         self._callbacks: dict[str, list[AbortCallback]] = {}
-        self._running: set[str] = set()
+        self._running: dict[str, str] = {}
+        self._parts = count(1)
 
-    def begin(self, request_id: str) -> None:
-        """The request runs from now on, also while it waits for its turn, until it is acknowledged."""
+    def begin(self, request_id: str, owner: str = "") -> None:
+        """The request runs from now on, also while it waits for its turn, until it is acknowledged. `owner`:
+        of its key, where keys have owners (keys.md 2).
+        """
         with self._lock:
-            self._running.add(request_id)
+            self._running[request_id] = owner
         member = self.member()
         member.hear(CANCEL, self._cancel_here)
-        member.put(RUNNING, request_id, "")
+        member.put(RUNNING, request_id, owner)
 
     def is_running(self, request_id: str) -> bool:
         """In this process or another one."""
         return request_id in self._running or self.member().find(RUNNING, request_id) is not None
+
+    def is_running_of(self, request_id: str, owner: str | None) -> bool:
+        """As `is_running`, of this owner; None: of anybody."""
+        whose = self._running.get(request_id)
+        if whose is None:
+            whose = self.member().find(RUNNING, request_id)
+        return whose is not None and owner in (None, whose)
 
     def runs_here(self, request_id: str) -> bool:
         return request_id in self._running
@@ -126,16 +138,33 @@ class CancellationService:
         with self._lock:
             self._callbacks.pop(request_id, None)
 
+    @contextmanager
+    def scope(self, request_id: str) -> Iterator[str]:
+        """An id for a part of a request's work: it is cancelled with the request, and can be cancelled alone.
+
+        Nothing is remembered of it after the block.
+        """
+        own = f"{request_id}.part{next(self._parts)}"
+
+        def cancel_part() -> None:
+            self._mark(own, self.reason(request_id))
+
+        self.register_abort_callback(request_id, cancel_part)
+        try:
+            yield own
+        finally:
+            self.unregister_abort_callback(request_id, cancel_part)
+            self.acknowledge_cancellation(own)
+
     def acknowledge_cancellation(self, request_id: str) -> None:
         """All work of the request has ended: nothing of it is remembered any more."""
         with self._lock:
             self._marks.pop(request_id, None)
             self._reasons.pop(request_id, None)
             self._callbacks.pop(request_id, None)
-            ran = request_id in self._running
-            self._running.discard(request_id)
-        if ran:
-            self.member().remove(RUNNING, request_id, "")
+            owner = self._running.pop(request_id, None)
+        if owner is not None:
+            self.member().remove(RUNNING, request_id, owner)
 
     def get_all_cancelled_requests(self) -> set[str]:
         """A copy of the marked ids."""

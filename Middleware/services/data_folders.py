@@ -35,6 +35,11 @@ def lock_database_of(user: UserSettings) -> Path:
     return lock_database(folder, user.name, install=facts.old_data_directory if is_default else None)
 
 
+def route_database_of(user: UserSettings) -> Path:
+    """The file of the vectors of a user's routing examples. Source: spec agents.md 8."""
+    return lock_folder(user) / f"{user.name}_routes.db"
+
+
 def lock_folder(user: UserSettings) -> Path:
     """Where the lock database is kept: launch argument, user file, public folder.
 

@@ -1,10 +1,12 @@
-"""A counting gate that serves in order of arrival; a waiter whose request is cancelled leaves at once.
+"""A counting gate that serves in order of arrival, or names in turn; a waiter whose request is cancelled
+leaves at once.
 
 Who says so stands behind everybody else: what a front end asks for itself waits for what people ask. Who says
-for which model of a machine it comes is served in rows (`shared_state/turns.py`). A gate with a name is one
-with the gates of that name in other processes. Knows nothing of HTTP or of backends: the API's gate (level
-`request`), the gate of outgoing calls (level `endpoint`) and those of machines are all made of it. Source:
-spec frontend-api.md 15, backends.md 15.5 and prompt-reuse.md 7.1.
+for which model of a machine it comes is served in rows, and who has a name takes turns with other names
+(`shared_state/turns.py`). A gate with a name is one with the gates of that name in other processes. Knows
+nothing of HTTP or of backends: the API's gate (level `request`), the gate of outgoing calls (level
+`endpoint`), those of machines and of keys are all made of it. Source: spec frontend-api.md 15, backends.md
+15.5, prompt-reuse.md 7.1 and keys.md 5.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.shared_state.member import Footing
 from Middleware.services.shared_state.store import Places, SharedStore, StoreLost
-from Middleware.services.shared_state.turns import Ask
+from Middleware.services.shared_state.turns import NOTHING, Ask
 
 SETTLE_S = 0.5
 """A request that stands behind people lets nobody feel it: what comes so soon after it goes first."""
@@ -32,17 +34,17 @@ NO_LIMIT = 1_000_000
 """The limit of a gate that keeps out nobody by number: it counts, or keeps models of a machine apart."""
 
 
-class _Waiter:
-    """One place in a queue.
+class Place:
+    """One place at a gate. `admitted`: its turn has come.
 
-    `turn` is a lock that is held until the waiter's turn has come, or it must leave. `behind`: it stands
-    behind people; `settled`: and may enter when nobody else is there.
+    `turn` is a lock that is held until that, or until it must leave. `behind`: it stands behind people;
+    `settled`: and may enter when nobody else is there. `came`: monotonic seconds.
     """
 
-    __slots__ = ("admitted", "behind", "settled", "turn")
+    __slots__ = ("admitted", "behind", "came", "settled", "ticket", "turn")
 
-    def __init__(self, behind: bool) -> None:
-        self.behind = behind
+    def __init__(self, ticket: str, behind: bool, came: float | None) -> None:
+        self.ticket, self.behind, self.came = ticket, behind, came
         self.admitted = self.settled = False
         self.turn = threading.Lock()
         self.turn.acquire()
@@ -75,7 +77,7 @@ class FairGate:
         self._name, self._member = name or self._own, cancellation.member
         self._footing: Footing | None = None
         self._held: list[str] = []
-        self._waiters: dict[str, _Waiter] = {}
+        self._waiters: dict[str, Place] = {}
         self._asks: dict[str, Ask] = {}
         """Of those inside and waiting, where it is known."""
         self._gone: list[str] = []
@@ -94,41 +96,65 @@ class FairGate:
     ) -> bool:
         """Take a slot; False when none came free within `timeout` seconds (None: wait for ever).
 
-        `ask`: the model of a machine that it is for; None: not known. `learn`: finds it out when there is no
-        slot at once. Raises ServerBusy when the queue is full, RequestCancelled when `request_id` is
-        cancelled while it waits, and what `learn` raises.
+        `ask`: the model of a machine that it is for, and whose it is; None: not known. `learn`: finds out the
+        model when there is no slot at once. Raises ServerBusy when the queue is full, RequestCancelled when
+        `request_id` is cancelled while it waits, and what `learn` raises.
         """
-        waiter = _Waiter(behind)
+        place = self.line_up(ask, behind=behind)
+        if place.admitted:
+            return True
+        if not blocking:
+            self.leave(place)
+            return False
+        self.check_room(place)
+        return self.wait(place, timeout, request_id=request_id, learn=learn)
+
+    def line_up(self, ask: Ask | None = None, *, behind: bool = False, came: float | None = None) -> Place:
+        """Take a place; its turn may have come at once. It is to be waited for, left or released. `came`:
+        when the request has arrived, for those behind, in monotonic seconds; None: now.
+        """
         with self._lock:
             ticket = self._new_ticket(ask)
-            self._waiters[ticket] = waiter
+            place = self._waiters[ticket] = Place(ticket, behind, came)
             self._tell(Places() if behind else Places(wait=[ticket]))
-            if waiter.admitted:
-                return True
-            if not blocking:
-                self._leave(ticket)
-                return False
-            self._check_room(ticket, behind)
+        return place
+
+    def wait(
+        self,
+        place: Place,
+        timeout: float | None = None,
+        *,
+        request_id: str = "",
+        learn: Callable[[], Ask | None] | None = None,
+    ) -> bool:
+        """Wait for the turn of a place that has none yet. As `acquire`; without a turn the place is left."""
         if learn is not None:
-            self._learn(ticket, learn)
-        return self._wait(ticket, waiter, timeout, request_id)
+            self._learn(place.ticket, learn)
+        return self._wait(place.ticket, place, timeout, request_id)
+
+    def leave(self, place: Place) -> None:
+        """Give up a place, whether or not its turn has come."""
+        with self._lock:
+            left = self._leave(place.ticket)
+            if not left and place.ticket in self._held:
+                self._release(place.ticket)
 
     def _learn(self, ticket: str, learn: Callable[[], Ask | None]) -> None:
         """Find out what a waiter asks for. It keeps its place; when that fails it leaves."""
         try:
-            ask = learn()
+            learned = learn()
         except BaseException:
             with self._lock:
-                left = self._leave(ticket)
-            if not left:  # its turn has come meanwhile
-                self.release()
+                if not self._leave(ticket):  # its turn has come meanwhile
+                    self._release(ticket)
             raise
-        if ask is None:
+        if learned is None:
             return
         with self._lock:
             waiter = self._waiters.get(ticket)
             if waiter is not None:
-                self._asks[ticket] = ask
+                known = self._asks.get(ticket, NOTHING)
+                self._asks[ticket] = known._replace(machine=learned.machine, model=learned.model)
                 self._tell(Places() if waiter.behind else Places(wait=[ticket]))
 
     def take_spare(self, ask: Ask | None = None) -> bool:
@@ -154,18 +180,21 @@ class FairGate:
             self._asks[ticket] = ask
         return ticket
 
-    def _check_room(self, ticket: str, behind: bool) -> None:
-        """Raises ServerBusy when too many stood in the queue before this one, which leaves.
-
-        The lock is held.
+    def check_room(self, place: Place) -> None:
+        """Raises ServerBusy when too many stood in the queue before this one, which leaves. Each name has a
+        queue of its own there.
         """
         if not self._max_waiting:
             return
-        before = self._member().waiting(self._key, "" if behind else ticket)
-        if before >= self._max_waiting and self._leave(ticket):
-            raise ServerBusy(f"server is busy: {before} requests are already waiting")
+        with self._lock:
+            ask = self._asks.get(place.ticket, NOTHING)
+            before = self._member().waiting(
+                self._key, "" if place.behind else place.ticket, ask.name if ask.name else None
+            )
+            if before >= self._max_waiting and self._leave(place.ticket):
+                raise ServerBusy(f"server is busy: {before} requests are already waiting")
 
-    def _wait(self, ticket: str, waiter: _Waiter, timeout: float | None, request_id: str) -> bool:
+    def _wait(self, ticket: str, waiter: Place, timeout: float | None, request_id: str) -> bool:
         def leave() -> None:
             with self._lock:
                 if self._leave(ticket):
@@ -186,9 +215,9 @@ class FairGate:
             raise RequestCancelled
         return False
 
-    def _wait_behind(self, ticket: str, waiter: _Waiter, end: float | None) -> bool:
+    def _wait_behind(self, ticket: str, waiter: Place, end: float | None) -> bool:
         """Wait behind people. False: the waiter stands in the queue of everybody now."""
-        now = time.monotonic()
+        now = time.monotonic() if waiter.came is None else waiter.came
         if _until(waiter, end, now + self._settle_s):
             return True
         with self._lock:
@@ -203,14 +232,22 @@ class FairGate:
                 self._tell(Places(wait=[ticket]))
         return False
 
-    def release(self) -> None:
-        """Give a slot back: the one who waits longest gets it."""
+    def release(self, name: str = "") -> None:
+        """Give a slot back: the next one gets it. `name`: whose it is, as it was asked for."""
         with self._lock:
-            if not self._held:
+            ticket = next((one for one in reversed(self._held) if self._name_of(one) == name), None)
+            if ticket is None:
                 raise ValueError("FairGate released more often than it was taken")
-            ticket = self._held.pop()
-            self._asks.pop(ticket, None)
-            self._tell_gone(ticket)
+            self._release(ticket)
+
+    def _name_of(self, ticket: str) -> str:
+        return self._asks.get(ticket, NOTHING).name
+
+    def _release(self, ticket: str) -> None:
+        """The lock is held."""
+        self._held.remove(ticket)
+        self._asks.pop(ticket, None)
+        self._tell_gone(ticket)
 
     def look(self) -> None:
         """See whose turn it is: others have left, or all must be told again."""
@@ -324,6 +361,10 @@ class FairGate:
     def _key_in(self, store: SharedStore) -> str:
         return self._name if store.shared else self._own
 
+    def crowd(self, key: str) -> tuple[int, int]:
+        """How many places of a key are inside and wait, in all processes, those behind among them."""
+        return self._member().crowd(self._key_in, key)
+
     @staticmethod
     def count_held(gates: Sequence[FairGate]) -> list[int]:
         """How many slots of each gate are taken, in all processes. The gates are of one process."""
@@ -332,7 +373,7 @@ class FairGate:
         return gates[0]._member().holding(lambda store: [gate._key_in(store) for gate in gates])
 
 
-def _until(waiter: _Waiter, *ends: float | None) -> bool:
+def _until(waiter: Place, *ends: float | None) -> bool:
     """Wait for the waiter's turn, until the first of `ends` (monotonic seconds; None: for ever)."""
     end = min((end for end in ends if end is not None), default=None)
     return waiter.turn.acquire(timeout=-1 if end is None else max(0.0, end - time.monotonic()))

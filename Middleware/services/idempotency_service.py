@@ -61,6 +61,11 @@ class IdempotencyService:
         self._cancellation.request_cancellation(before, "a newer request with its key")
         return before
 
+    def is_held(self, key: str) -> bool:
+        """Whether a request that runs holds the scoped key, in whatever process."""
+        before = self._cancellation.member().find(KEY, key)
+        return before is not None and self._cancellation.is_running(before)
+
     def release(self, key: str, request_id: str) -> None:
         """The request's work has ended. The binding stays when it already points at a successor."""
         with self._lock:

@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -409,17 +409,19 @@ class Observers:
     """Who observes the runs of one application. One that raises is logged once and dropped for good."""
 
     def __init__(self) -> None:
-        self._all: tuple[RunObserver, ...] = ()
+        self._all: tuple[tuple[RunObserver, Collection[str] | None], ...] = ()
+        self._of_change: dict[str, tuple[RunObserver, ...]] = {}
         self._guard = threading.Lock()
 
     @property
     def keep_text(self) -> bool:
-        return any(observer.keeps_text for observer in self._all)
+        return any(observer.keeps_text for observer, _ in self._all)
 
-    def observe(self, observer: RunObserver) -> Callable[[], None]:
-        """Tell `observer` of all runs that begin from now on. Gives the function that ends it."""
+    def observe(self, observer: RunObserver, changes: Collection[str] | None = None) -> Callable[[], None]:
+        """Tell `observer` of all runs that begin from now on. `changes`: of these alone; None: of every one.
+        Gives the function that ends it."""
         with self._guard:
-            self._all = (*self._all, observer)
+            self._set((*self._all, (observer, changes)))
         return lambda: self._drop(observer)
 
     def begin(self, request_id: str, path: str) -> RunTrace | None:
@@ -431,16 +433,28 @@ class Observers:
         return run
 
     def tell(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
-        for observer in self._all:
+        observers = self._of_change.get(what)
+        for observer in self._find(what) if observers is None else observers:
             try:
                 observer.note_change(run, what, node)
             except Exception:  # an observer must never harm an answer
                 self._drop(observer)
                 logger.exception("%s failed and will not observe further runs", type(observer).__name__)
 
+    def _find(self, what: str) -> tuple[RunObserver, ...]:
+        """Who is told of this change."""
+        with self._guard:
+            found = tuple(one for one, changes in self._all if changes is None or what in changes)
+            self._of_change[what] = found
+        return found
+
     def _drop(self, observer: RunObserver) -> None:
         with self._guard:
-            self._all = tuple(one for one in self._all if one is not observer)
+            self._set(tuple(one for one in self._all if one[0] is not observer))
+
+    def _set(self, observers: tuple[tuple[RunObserver, Collection[str] | None], ...]) -> None:
+        """The lock is held."""
+        self._all, self._of_change = observers, {}
 
 
 # --------------------------------------------------------------------------

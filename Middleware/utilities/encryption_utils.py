@@ -35,6 +35,17 @@ def api_key_hash(api_key: str) -> str:
     return hashlib.sha256(api_key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def folder_of_key(api_key: str | None, named: str | None = None) -> str | None:
+    """Below which folder of the discussions root the chats of a key lie; None: in the root itself.
+
+    `named`: the folder that the key's entry in the keys file names, `""` for the root; None: it names none.
+    Source: spec memory.md 2.2, keys.md 1.
+    """
+    if named is not None:
+        return named or None
+    return api_key_hash(api_key) if api_key else None
+
+
 def key_readings(api_key: str) -> tuple[str, ...]:
     """The texts that a server may have made of the key's bytes: UTF-8, and Latin-1 as old programs did.
 

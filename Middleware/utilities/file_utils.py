@@ -6,6 +6,7 @@ Knows nothing of discussions, nodes or JSON. Source: spec nodes.md 6.1, 6.2, mem
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import sys
@@ -20,6 +21,7 @@ from typing import TypeVar
 
 _BLOCK = 64 * 1024
 _STALE_S = 3600.0
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ]\Z')
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "123456789")}
 
 
@@ -195,6 +197,11 @@ def confined_path(text: str, base: str | None) -> Path:
 def is_device_name(part: str) -> bool:
     """Whether Windows takes the name of a file, whatever its ending, for a device."""
     return part.split(".")[0].strip().casefold() in _RESERVED
+
+
+def is_windows_name(part: str) -> bool:
+    """Whether Windows can have a file or folder of this name."""
+    return not (_NOT_ON_WINDOWS.search(part) or is_device_name(part))
 
 
 # --------------------------------------------------------------------------

@@ -209,12 +209,14 @@ def system_resolver(host: str, port: int) -> list[str]:
 class AddressPolicy:
     """What a node may reach. `allowed_hosts`: None = no list; entries `host`, `host:port`, `.example.org`.
 
+    `named_may_be_private`: a host that stands in the list by its whole name is not asked for its addresses.
     `resolver`: for tests.
     """
 
     block_private: bool = False
     allowed_hosts: tuple[str, ...] | None = None
     resolver: Resolver = system_resolver
+    named_may_be_private: bool = False
 
     @property
     def guards(self) -> bool:
@@ -229,7 +231,11 @@ class AddressPolicy:
         target = parse_target(url)
         if self.allowed_hosts is not None and not any(_allows(e, target) for e in self.allowed_hosts):
             raise AddressRefused("address not allowed (the host is not in 'allowedHosts')")
-        return Checked(target, self._public_addresses(target) if self.block_private else ())
+        screens = self.block_private and not (self.named_may_be_private and self._names(target))
+        return Checked(target, self._public_addresses(target) if screens else ())
+
+    def _names(self, target: RequestTarget) -> bool:
+        return any(not e.startswith(".") and _allows(e, target) for e in self.allowed_hosts or ())
 
     def _public_addresses(self, target: RequestTarget) -> tuple[str, ...]:
         addresses = _unique(self._addresses(target))

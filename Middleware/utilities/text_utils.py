@@ -68,6 +68,11 @@ def count_of(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
+def media_note(kind: str, size: int) -> str:
+    """`[image/png, 123 KB]`: what stands for bytes where only text can. `size`: in bytes."""
+    return f"[{kind}, {max(1, round(size / 1024)):,} KB]"
+
+
 def estimate_tokens(text: str) -> int:
     """Estimated tokens of our own text or a model's; 0 for an empty one. For budgets and usage.
 

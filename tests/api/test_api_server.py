@@ -32,7 +32,9 @@ def test_the_modules_application_is_the_default(configs):
 def test_the_gate_stands_when_one_is_configured(configs, facts, level, limit, gated):
     """At level `request` with a limit."""
     facts(concurrency=limit, concurrency_level=level)
-    assert isinstance(ApiServer(_App("t", static_folder=None)).door.app, ConcurrencyLimitMiddleware) is gated
+    server = ApiServer(_App("t", static_folder=None))
+    assert isinstance(server.door.app, ConcurrencyLimitMiddleware)
+    assert (server.limiter.gate is not None) is gated
 
 
 def test_json_keeps_order_and_letters(configs):

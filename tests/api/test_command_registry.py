@@ -167,7 +167,8 @@ def test_every_command_is_chosen_by_its_name(name, configs, tmp_path):
     """Which is an argument with or without a value."""
     parser = argparse.ArgumentParser()
     COMMANDS[name]().add_arguments(parser)
-    value = [] if next(a for a in parser._actions if a.dest == name).nargs == 0 else ["x"]
+    count = next(a for a in parser._actions if a.dest == name).nargs
+    value = ["x"] * (count if isinstance(count, int) else 1)
     made = parse(["--PublicDirectory", str(tmp_path), flag_of(name), *value])
     assert isinstance(made.command, Command) and type(made.command) is COMMANDS[name]
 

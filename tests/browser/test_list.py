@@ -40,6 +40,21 @@ class TestList:
         until(page, lambda: page.locator(".row .mark.done").count() == 2)
         assert page.locator(".row").count() == 2
 
+    def test_a_page_too_many_asks_each_three_seconds(self, start, looking):
+        """It says so, shows what the others show, and is told again once one of them has closed."""
+        looking.expected += ["503"]
+        server = start(None, "--threads", "4")
+        first = looking.open(server)
+        first.wait_for_selector("text=No request yet")
+        second = looking.open(server)
+        second.get_by_text(", updated every 3 s").wait_for()
+        server.post("/v1/chat/completions", asking("Hello"))
+        second.wait_for_selector(".row .mark.done")
+        first.close()
+        until(second, lambda: second.get_by_text("updated every").count() == 0)
+        server.post("/v1/chat/completions", asking("Again"))
+        until(second, lambda: second.locator(".row .mark.done").count() == 2)
+
     def test_the_numbers_of_a_row_are_those_of_the_client(self, start, looking, backend):
         backend.on("Tell me", SLOW)
         server = start()

@@ -65,6 +65,7 @@ def new_start(request, monkeypatch):
     made = (
         secrets._key_hints,
         secrets._key_like,
+        secrets._like_a_marked_key,
         secrets._key_in_prose,
         secrets._signs,
         secrets._forms,

@@ -8,6 +8,7 @@ from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.config.users import UserSettings
 from Middleware.config.validation import ERROR, check_file
 from Middleware.config.workflows import (
+    ByMeaning,
     Category,
     child_file,
     is_workflow,
@@ -170,13 +171,33 @@ class TestShared:
         assert picked_folder(snapshot, ANA, picked) is None
 
 
+GOOD = {"description": "d", "workflow": "w"}
+MEANING = {"embeddingEndpointName": "e"}
+
+
 class TestRouting:
     def test_categories_in_file_order(self, configs):
         configs.put(
             "Routing/r.json",
             {"B": {"description": "d", "workflow": "w"}, "A": {"description": "e", "workflow": "v"}},
         )
-        assert load_routing(configs.snapshot(), "r") == (Category("B", "d", "w"), Category("A", "e", "v"))
+        routing = load_routing(configs.snapshot(), "r")
+        assert routing.categories == (Category("B", "d", "w"), Category("A", "e", "v"))
+        assert routing.by_meaning is None
+
+    def test_routing_by_meaning(self, configs):
+        """Its key is no category; what is left out has a default, and null counts as left out."""
+        configs.put(
+            "Routing/r.json",
+            {
+                "A": {"description": "d", "workflow": "w", "examples": ["x", " ", "d", "x"]},
+                "_byMeaning": {"embeddingEndpointName": "e", "margin": 0.2, "prefix": None},
+                "B": {"description": "e", "workflow": "v", "examples": None},
+            },
+        )
+        routing = load_routing(configs.snapshot(), "r")
+        assert routing.by_meaning == ByMeaning("e", 0.25, 0.2, 1, "")
+        assert [(one.name, one.texts) for one in routing.categories] == [("A", ("d", "x")), ("B", ("e",))]
 
     def test_a_missing_file_is_told(self, configs):
         configs.put("Routing/homeRoutes.json", {})
@@ -194,6 +215,13 @@ class TestRouting:
             ({"A": {"description": "d", "workflow": ""}}, "/A/workflow"),
             ({"A": {"description": 5, "workflow": "w"}}, "/A/description"),
             ({"A": "w"}, "/A"),
+            ({"A": {"description": "d", "workflow": "w", "examples": "x"}}, "/A/examples"),
+            ({"A": {"description": "d", "workflow": "w", "examples": [1]}}, "/A/examples/0"),
+            ({"A": GOOD, "_byMeaning": {}}, "/_byMeaning"),
+            ({"A": GOOD, "_byMeaning": {"embeddingEndpointName": ""}}, "/_byMeaning/embeddingEndpointName"),
+            ({"A": GOOD, "_byMeaning": MEANING | {"threshold": 2}}, "/_byMeaning/threshold"),
+            ({"A": GOOD, "_byMeaning": MEANING | {"margin": "0.1"}}, "/_byMeaning/margin"),
+            ({"A": GOOD, "_byMeaning": MEANING | {"messages": 0}}, "/_byMeaning/messages"),
         ],
     )
     def test_a_bad_file(self, configs, document, pointer):

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { PLOTS, rows, totals, usualFirst, xs } from "../../Middleware/api/console/static/hour.js";
+import { PLOTS, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/hour.js";
 
 const NAMES = ["requests", "failed", "cancelled", "tokens", "first_p50", "first_p95", "running", "waiting", "memory_mb"];
 /** An hour of four slots in which nothing happened, but for what is given. */
@@ -21,6 +21,16 @@ test("four numbers of the hour", () => {
 test("the usual first token counts each slot as often as it had requests", () => {
   assert.equal(usualFirst(hour({ requests: [1, 9, 1, 0], first_p50: [5, 1, 7, null] })), 1);
   assert.equal(usualFirst(hour({})), null);
+});
+
+test("a plot begins at the first data", () => {
+  const made = sinceFirst({ ...hour({ requests: [null, null, 0, 3] }), end: 40 });
+  assert.deepEqual(made.series.requests, [0, 3]);
+  assert.deepEqual(xs(made), [20, 30]);
+  const whole = hour({ requests: [1, null, 0, 3] });
+  assert.equal(sinceFirst(whole), whole);
+  const none = hour({ requests: [null, null, null, null] });
+  assert.equal(sinceFirst(none), none);
 });
 
 test("tokens a second are those of a slot by its length", () => {

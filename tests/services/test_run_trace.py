@@ -52,6 +52,17 @@ class TestObservers:
         run.end("done")
         assert seen.told == [("arrived", None), ("begun", None)]
 
+    def test_an_observer_of_some_changes_is_told_of_no_others(self, observers):
+        """It ends as any other, and those that want all are told of all."""
+        some, every = Seen(), Seen()
+        end = observers.observe(some, ("ended",))
+        observers.observe(every)
+        observers.begin("r1", "/api/chat").end("done")
+        end()
+        observers.begin("r2", "/api/chat").end("done")
+        assert [what for what, _ in some.told] == ["ended"]
+        assert [what for what, _ in every.told] == ["arrived", "ended", "arrived", "ended"]
+
     def test_one_that_raises_is_dropped(self, observers, caplog):
         """Logged once; the others, and the run, do not feel it."""
         wrong, good = Seen(fails=True), Seen()

@@ -5,6 +5,7 @@ What is written is atomic and under a lock over all processes. Source: spec cons
 
 from __future__ import annotations
 
+import calendar
 import hashlib
 import os
 import re
@@ -86,6 +87,7 @@ def _spelled_so(root: Path, path: str) -> Path:
 
 BACKUPS = "ConfigBackups"
 MOST_BACKUPS = 20
+_STAMP = "%Y%m%dT%H%M%SZ"
 SHIPPED = "the examples that came with the program cannot be changed; create your own files with --init"
 
 
@@ -157,13 +159,39 @@ def _numbered_backups(root: Path, file: str) -> list[tuple[tuple[str, int], Path
     return sorted(numbered, reverse=True)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptCopy:
+    """An old text of a config file. `at`: its UTC time as the copy's name says it, with a number from the
+    second in one second on. `saved`: the same in Unix seconds. `size`: in bytes.
+    """
+
+    at: str
+    saved: int
+    size: int
+    path: Path
+
+
+def kept_copies(root: Path, file: str) -> list[KeptCopy]:
+    """Those of a config file, the newest first. One that is just going is none."""
+    name = _backup_place(root, file)[1]
+    found = []
+    for (second, _), path in _numbered_backups(root, file):
+        try:
+            size = path.stat().st_size
+        except OSError:
+            continue
+        saved = calendar.timegm(time.strptime(second, _STAMP))
+        found.append(KeptCopy(path.name.removeprefix(f"{name}.").removesuffix(ENDING), saved, size, path))
+    return found
+
+
 def keep_old(root: Path, text: ConfigText, *, now: float | None = None) -> Path:
     """Copy a file's bytes to `ConfigBackups` and delete all but the newest copies of it. Gives the copy.
 
     Only under the lock of the file. Raises NotKept.
     """
     folder, name = _backup_place(root, text.place.file)
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    stamp = time.strftime(_STAMP, time.gmtime(now))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         known = [key for key, _ in _numbered_backups(root, text.place.file)]

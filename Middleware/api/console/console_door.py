@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,42 +41,47 @@ if TYPE_CHECKING:
 
 MOST_WRONG = 10
 WITHIN_S = 60.0
-MOST_LOOKS = 20
-LOOKS_WITHIN_S = 1.0
 MOST_ADDRESSES = 1000
 """So many are remembered, the newest ones."""
+LONG_KEY = 16
+"""Nobody guesses a key of so many characters: wrong ones are not counted against their address, which behind
+a proxy, and on one machine, is everybody's."""
+
+
+@dataclass(slots=True)
+class _Sender:
+    """An address: when its newest wrong keys came, when the log last told of it, and how many it has sent
+    since then."""
+
+    times: list[float] = field(default_factory=list)
+    logged: float = -WITHIN_S
+    unlogged: int = 0
 
 
 class WrongKeys:
-    """After `MOST_WRONG` wrong keys within `WITHIN_S` an address is shut out for as long.
-
-    Its right key opens all the same: behind a proxy, and on one machine, the owner has the address of
-    everybody. So that nobody guesses at full speed, no key is looked at while `MOST_LOOKS` wrong ones came
-    within `LOOKS_WITHIN_S`.
-    """
+    """The wrong keys of each address. Source: spec workbench.md 16.7."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._times: OrderedDict[str, list[float]] = OrderedDict()
+        self._senders: OrderedDict[str, _Sender] = OrderedDict()
 
-    def add(self, address: str) -> None:
-        """It gave a wrong key."""
+    def add(self, address: str) -> tuple[bool, int]:
+        """It sent one. Whether there were more than `MOST_WRONG` within `WITHIN_S`, and how many the log is
+        to tell of now: those since its last line, which comes once within `WITHIN_S`; else 0.
+        """
         with self._lock:
             now = self._clock()
-            recent = [one for one in self._times.pop(address, []) if now - one < WITHIN_S]
-            self._times[address] = [*recent, now][-MOST_LOOKS:]
-            if len(self._times) > MOST_ADDRESSES:
-                self._times.popitem(last=False)
-
-    def shuts_out(self, address: str) -> bool:
-        """Whether a wrong key, or none, from this address is answered with the time that it has to wait."""
-        times = self._times.get(address, [])
-        return len(times) >= MOST_WRONG and self._clock() - times[-1] < WITHIN_S
-
-    def looks_at(self, address: str) -> bool:
-        """Whether a key from this address is looked at now."""
-        times = self._times.get(address, [])
-        return len(times) < MOST_LOOKS or self._clock() - times[0] >= LOOKS_WITHIN_S
+            sender = self._senders.pop(address, None) or _Sender()
+            self._senders[address] = sender
+            if len(self._senders) > MOST_ADDRESSES:
+                self._senders.popitem(last=False)
+            recent = [one for one in sender.times if now - one < WITHIN_S]
+            sender.times = [*recent, now][-MOST_WRONG - 1 :]
+            sender.unlogged += 1
+            told = 0
+            if now - sender.logged >= WITHIN_S:
+                told, sender.unlogged, sender.logged = sender.unlogged, 0, now
+            return len(sender.times) > MOST_WRONG, told
 
 
 # --------------------------------------------------------------------------
@@ -84,6 +90,7 @@ TRY = f"{CONSOLE_ROOT}/api/try"
 """The one route that generates: it goes on to the front door, as a request that wants to pass the gate."""
 _PAGE = f"{CONSOLE_ROOT}/"
 _API = f"{CONSOLE_ROOT}/api/"
+TOO_MANY_KEYS = "too many wrong keys; wait a minute"
 _STATIC = f"{CONSOLE_ROOT}/static/"
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'"
@@ -92,6 +99,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
 }
 _RIGHTS = "headrace.console_rights"
 """The key of the WSGI environment that holds the rights of a request that was let in."""
@@ -106,6 +114,11 @@ class ConsoleDoor:
     def __init__(self, rules: Rules, hub: Hub, folder: Path = FOLDER) -> None:
         self.rules, self.hub, self.folder = rules, hub, folder
         self._wrong_keys = WrongKeys()
+
+    @property
+    def has_key(self) -> bool:
+        """Whether nobody comes in without the console's own key."""
+        return bool(self.rules.key)
 
     @cached_property
     def _views(self) -> Views:
@@ -159,27 +172,31 @@ class ConsoleDoor:
         """The answer to a request that is not let in; None, and its rights stand in `environ`: it is."""
         if environ.get("REQUEST_METHOD") == "OPTIONS":
             return _error(405, "method not allowed: OPTIONS", {"Allow": "GET, HEAD"})
-        place, peer = _place(environ), str(environ.get("REMOTE_ADDR", ""))
-        checked = check(self.rules, environ, place)
-        is_about_keys = not isinstance(checked, RightsRefusal) or checked.status == 401
-        is_looked_at = place != "api" or not is_about_keys or self._wrong_keys.looks_at(peer)
-        if is_looked_at and not isinstance(checked, RightsRefusal):
+        checked = check(self.rules, environ, _place(environ))
+        if not isinstance(checked, RightsRefusal):
             environ[_RIGHTS] = checked
             return None
-        is_shut_out = place == "api" and is_about_keys and self._wrong_keys.shuts_out(peer)
-        if is_looked_at and isinstance(checked, RightsRefusal) and checked.wrong_key:
-            self._wrong_keys.add(peer)
-        if is_shut_out or not isinstance(checked, RightsRefusal):
-            return _log_refusal(
-                429, "too many wrong keys; wait a minute", environ, {"Retry-After": str(int(WITHIN_S))}
-            )
-        if checked.status == 401 and not checked.wrong_key:
+        if checked.wrong_key:
+            return self._wrong_key_reply(checked, environ)
+        if checked.status == 401:
             return _error(401, checked.sentence)
         return _log_refusal(checked.status, checked.sentence, environ)
+
+    def _wrong_key_reply(self, checked: RightsRefusal, environ: dict[str, Any]) -> Reply:
+        """At once, whatever came before: a thread that sleeps is a slot taken from everybody."""
+        is_over, count = self._wrong_keys.add(str(environ.get("REMOTE_ADDR", "")))
+        reply = _error(checked.status, checked.sentence)
+        if is_over and len(self.rules.key) < LONG_KEY:
+            reply = _error(429, TOO_MANY_KEYS, {"Retry-After": str(int(WITHIN_S))})
+        if count:
+            more = f" ({count} wrong keys since the last line)" if count > 1 else ""
+            log_refusal(ErrorReply(reply.status, f"{checked.sentence}{more}"), environ)
+        return reply
 
     def _reply(self, environ: dict[str, Any]) -> Reply | None:
         """The answer to a request that was let in; None: it generates."""
         path, rights = environ.get("PATH_INFO", ""), environ[_RIGHTS]
+        accepted = environ.get("HTTP_ACCEPT_ENCODING", "")
         if path == TRY:
             if environ.get("REQUEST_METHOD") != "POST":
                 return _error(405, "send this question with POST", {"Allow": "POST"})
@@ -192,10 +209,10 @@ class ConsoleDoor:
         if path == CONSOLE_ROOT:
             return Reply(b"", 308, {"Location": "console/", **_NO_STORE}, "text/plain")
         if path == _PAGE:
-            return _page(self._files.page())
+            return _page(self._files.page(accepted))
         if path.startswith(_STATIC):
             name = path.removeprefix(_STATIC)
-            return _static(self._files.get(name), environ.get("HTTP_IF_NONE_MATCH", ""))
+            return _static(self._files.get(name, accepted), environ.get("HTTP_IF_NONE_MATCH", ""))
         return _error(404, "no such page")
 
 
@@ -220,15 +237,15 @@ def _log_refusal(
 def _page(file: PageFile | None) -> Reply:
     if file is None:
         return _error(404, "no such page")
-    return Reply(file.body, content_type=file.content_type)
+    return Reply(file.body, 200, file.headers, file.content_type)
 
 
 def _static(file: PageFile | None, if_none_match: str) -> Reply:
     if file is None:
         return _error(404, "no such file")
-    headers = {"Cache-Control": "no-cache", "ETag": file.etag}
+    headers = {"Cache-Control": "no-cache", "ETag": file.etag, **file.headers}
     if matches_etag(file.etag, if_none_match):
-        return Reply(b"", 304, headers)
+        return Reply(b"", 304, {name: value for name, value in headers.items() if name != "Content-Encoding"})
     return Reply(file.body, 200, headers, file.content_type)
 
 

@@ -23,6 +23,7 @@ from Middleware.api.console.config_files import (
     config_file,
     is_config_path,
     keep_old,
+    kept_copies,
     read_config_text,
     why_not_writable,
 )
@@ -32,15 +33,16 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config.drafts import draft_snapshot
 from Middleware.config.endpoints import endpoint_names, ensure_generates, load_endpoint
+from Middleware.config.json_positions import parse
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import COMMON_FOLDER, WORKFLOWS, endpoint_folder, is_flat_name, workflow_folder
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR, Finding, describe_value
 from Middleware.config.workflows import list_workflow_files, shared_root
-from Middleware.utilities.config_masks import LOST, restore_secrets, told_of_file
-from Middleware.utilities.config_text import like_old, with_line_feeds
+from Middleware.utilities.config_masks import LOST, restore_secrets, shown_text, told_of_file
+from Middleware.utilities.config_text import like_old, text_of, with_line_feeds
 from Middleware.utilities.file_locks import hold_lock, lock_file_for
-from Middleware.utilities.file_utils import atomic_write
+from Middleware.utilities.file_utils import atomic_write, is_windows_name
 from Middleware.workflows.checks.config_check import file_findings, finding_of, named_settings
 
 logger = logging.getLogger(__name__)
@@ -101,8 +103,14 @@ def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
 
 
 def checked_bytes(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigText) -> bytes:
-    """The bytes of a text that takes the place of an old one: its masks filled, its errors refused."""
-    new, lost = restore_secrets(with_line_feeds(text).removeprefix("\ufeff"), old.text)
+    """The bytes of a text that takes the place of an old one: its masks filled, its errors refused.
+
+    What is no JSON is told first: where its values stand, and so which masks are whose, is only guessed.
+    Source: spec workbench.md 16.5.
+    """
+    given = with_line_feeds(text).removeprefix("\ufeff")
+    _refuse_no_json(path, given)
+    new, lost = restore_secrets(given, old.text)
     if lost:
         _refuse([Finding(path, pointer, ERROR, LOST) for pointer in lost], path, new, of=lost[0])
     if _UNREAD in new and _UNREAD in old.text and _UNREAD.encode() not in old.raw:
@@ -117,6 +125,13 @@ def checked_bytes(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigTex
         raise ViewRefused(400, "text: found half of a character, allowed: whole characters") from error
     refuse_errors(snapshot, path, raw)
     return raw
+
+
+def _refuse_no_json(path: str, text: str) -> None:
+    try:
+        parse(text.encode("utf-8", "replace"), path, half_characters=True)
+    except ConfigError as error:
+        _refuse([finding_of(error, path)], path, text)
 
 
 def refuse_errors(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
@@ -188,6 +203,7 @@ def owner_of(snapshot: ConfigSnapshot, path: str, names: Iterable[str]) -> UserS
     is_named = not path.endswith(f"/{ENDING}")
     if not is_named or not is_config_path(path, (WORKFLOWS,)) or not path.isprintable():
         raise ViewRefused(404, NO_FILE)
+    _refuse_name(path)
     folder = path.rpartition("/")[0]
     users, amiss = _users(snapshot, names)
     for is_home in (_is_own, _is_shared, _is_common):
@@ -222,6 +238,17 @@ def new_file_bytes(
         for place, name in zip(_BRANCHES, _branches(snapshot, user, path), strict=True):
             text = text.replace(place, _quote_name(name))
     return text.encode("utf-8")
+
+
+def _refuse_name(path: str) -> None:
+    """422 for a name that another system than this one cannot store, or nobody can see. Source: spec
+    workbench.md 16.11.
+    """
+    for part in path.removesuffix(ENDING).split("/"):
+        if not part.strip() or part == "." or not is_windows_name(part):
+            allowed = 'names that Windows can store, too: not blank or reserved, without < > " | ? *'
+            said = f"path: found {describe_value(part)}, allowed: {allowed}, and no dot or blank at the end"
+            raise ViewRefused(422, said, problems=[])
 
 
 def _users(snapshot: ConfigSnapshot, names: Iterable[str]) -> tuple[list[UserSettings], list[str]]:
@@ -352,6 +379,32 @@ def new_workflow(ask: Ask) -> Reply:
     return Reply(workflow_file(ask, path), 201)
 
 
+def earlier_texts(ask: Ask, path: str) -> JsonObject:
+    """GET `workflows/<path>/earlier`: `{"texts": [{"at", "saved", "bytes"}]}`, what saving kept.
+
+    The newest first; `saved`: Unix seconds. Source: spec workbench.md 16.12.
+    """
+    ask.words()
+    root = ask.hub.snapshot().root
+    kept = kept_copies(root, config_file(root, path).file)
+    return {"texts": [{"at": one.at, "saved": one.saved, "bytes": one.size} for one in kept]}
+
+
+def earlier_text(ask: Ask, path: str, at: str) -> JsonObject:
+    """GET `workflows/<path>/earlier/<at>`: `{"at", "text"}` of one of them, as the page is shown texts."""
+    ask.words()
+    root = ask.hub.snapshot().root
+    kept = kept_copies(root, config_file(root, path).file)
+    copy = next((one.path for one in kept if one.at == at), None)
+    try:
+        raw = copy.read_bytes() if copy is not None else None
+    except OSError:  # another save has just pruned it
+        raw = None
+    if raw is None:
+        raise ViewRefused(404, "there is no earlier text of that time")
+    return {"at": at, "text": shown_text(text_of(raw))}
+
+
 def _save_result(ask: Ask, path: str, folders: tuple[str, ...]) -> JsonObject:
     """Version and problems of what was saved, whatever somebody else may have written since."""
     snapshot = ask.hub.snapshot()
@@ -374,6 +427,8 @@ def _version_and_problems(root: Path, held: ConfigText) -> JsonObject:
 
 
 ROUTES = (
+    ApiRoute("GET", "workflows/<path:path>/earlier", "look", earlier_texts),
+    ApiRoute("GET", "workflows/<path:path>/earlier/<at>", "look", earlier_text),
     ApiRoute("GET", "files/<path:path>", "look", file),
     ApiRoute("PUT", "files/<path:path>", "save", save_file),
     ApiRoute("PUT", "workflows/<path:path>", "save", save_workflow),

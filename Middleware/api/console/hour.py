@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -99,6 +99,11 @@ class Hour:
             "ended": self._count_end,
         }
 
+    @property
+    def changes(self) -> Collection[str]:
+        """What it counts."""
+        return (*self._acts, "node_ended")
+
     def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
         act = self._acts.get(what)
         if act is not None:
@@ -181,7 +186,31 @@ class Hour:
             self._waiting -= 1
         if run.state in ("failed", "cancelled"):
             slot.numbers[run.state] += 1
-        slot.numbers["tokens"] += all_nodes_usage(run)["completion_tokens"] or 0
+        left = all_nodes_usage(run)["completion_tokens"] or 0
+        for call in (call for node in list(run.nodes) for call in list(node.calls)):
+            wrote = min(left, count_of(call.usage, "completion_tokens") or 0)
+            if wrote and call.kind == "model" and call.first and call.ended > call.first:
+                since = run.wall - run.arrived
+                self._spread_tokens(slot, wrote, since + call.first, since + call.ended)
+                left -= wrote
+        slot.numbers["tokens"] += left
+
+    def _spread_tokens(self, newest: _Slot, tokens: int, begin: float, end: float) -> None:
+        """Over the slots in which they came: a long answer is no peak at its end. `begin`, `end`: Unix
+        seconds. What came outside of the hour, or before the server, counts for the newest. The lock is held.
+        """
+
+        def wrote_until(unix: float) -> int:
+            return round(tokens * min(max((unix - begin) / (end - begin), 0.0), 1.0))
+
+        left = tokens
+        for number in range(max(int(begin) // STEP_S, self._last - SLOTS + 1), self._last):
+            slot = self._slots[number - self._last - 1]
+            if slot is not None:
+                wrote = wrote_until((number + 1) * STEP_S) - wrote_until(number * STEP_S)
+                slot.numbers["tokens"] += wrote
+                left -= wrote
+        newest.numbers["tokens"] += left
 
     def _note_calls(self, run: RunTrace, node: NodeTrace) -> None:
         """A node's calls are noted when it ends: they all have ended then."""

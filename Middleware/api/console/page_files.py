@@ -6,7 +6,9 @@ be. Source: spec console.md 2.5, 5.1.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,20 +23,26 @@ _TYPES = {
 
 
 class PageFile(NamedTuple):
-    """What is sent. `etag`: as the header says it."""
+    """What is sent, as it is or packed. `etag`: of this form, as the header says it."""
 
     content_type: str
     body: bytes
+    etag: str
+    is_packed: bool = False
 
     @property
-    def etag(self) -> str:
-        return f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
+    def headers(self) -> Mapping[str, str]:
+        """Those that say which form this is."""
+        return {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if self.is_packed else {})}
 
 
 class PageFiles:
-    """The files of `folder` that a browser can use."""
+    """The files of `folder` that a browser can use. Each is packed once, at the first look at it, and anew
+    when it has changed. Source: spec workbench.md 16.9.
+    """
 
     def __init__(self, folder: Path = FOLDER) -> None:
+        self._packed: dict[Path, tuple[bytes, PageFile]] = {}
         self._files = {
             file.relative_to(folder).as_posix(): file
             for file in sorted(folder.rglob("*"))
@@ -46,19 +54,44 @@ class PageFiles:
         """All but the page itself."""
         return [name for name in self._files if name != PAGE]
 
-    def page(self) -> PageFile | None:
-        return self._read_page_file(PAGE)
+    def page(self, accepted: str = "") -> PageFile | None:
+        """`accepted`: what the browser's `Accept-Encoding` says."""
+        return self._read_page_file(PAGE, accepted)
 
-    def get(self, name: str) -> PageFile | None:
+    def get(self, name: str, accepted: str = "") -> PageFile | None:
         """The file of a name of the list; None for any other."""
-        return self._read_page_file(name) if name != PAGE else None
+        return self._read_page_file(name, accepted) if name != PAGE else None
 
-    def _read_page_file(self, name: str) -> PageFile | None:
+    def _read_page_file(self, name: str, accepted: str) -> PageFile | None:
         file = self._files.get(name)
         try:
-            return None if file is None else PageFile(_TYPES[file.suffix], file.read_bytes())
+            raw = None if file is None else file.read_bytes()
         except OSError:  # an update of the program takes files away while it runs
             return None
+        if file is None or raw is None:
+            return None
+        kind = _TYPES[file.suffix]
+        if not accepts_gzip(accepted):
+            return PageFile(kind, raw, _etag_of(raw))
+        known = self._packed.get(file)
+        if known is None or known[0] != raw:
+            packed = gzip.compress(raw, 9, mtime=0)
+            known = self._packed[file] = raw, PageFile(kind, packed, _etag_of(packed), is_packed=True)
+        return known[1]
+
+
+def _etag_of(body: bytes) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+
+
+def accepts_gzip(accepted: str) -> bool:
+    """Whether the value of an `Accept-Encoding` allows gzip. Source: RFC 9110, 12.5.3."""
+    allowed = {}
+    for one in accepted.lower().split(","):
+        coding, _, weight = one.partition(";")
+        _, _, quality = weight.replace(" ", "").partition("q=")
+        allowed[coding.strip()] = not quality or quality.strip("0.") != ""
+    return allowed.get("gzip", allowed.get("*", False))
 
 
 def matches_etag(etag: str, if_none_match: str) -> bool:

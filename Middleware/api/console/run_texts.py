@@ -33,6 +33,7 @@ class AnswerTimes:
 
     `answering`: the node that answers, None before one has begun. `thoughts`: what it thought. `first_s`:
     from arrival to the first text, None before it. `think_s`: 0 where no thought came before the text.
+    `first_output`: when the first thought or text of the answer came, of `time.monotonic()`, 0.0: not yet.
     `took_s`: from arrival to the end.
     """
 
@@ -46,6 +47,7 @@ class AnswerTimes:
         self.first_s = run.first_text - run.arrived if run.first_text else None
         self.thoughts = _thoughts(self.answering)
         self.think_s = self._think(run, end)
+        self.first_output = self._first_output(run)
 
     def _think(self, run: RunTrace, end: float) -> float:
         """From the first thing that the backend sent to the first text, if there was a thought between them.
@@ -56,6 +58,12 @@ class AnswerTimes:
         if call is None or not call.thought or (text and call.thought > text):
             return 0.0
         return max((text or end) - call.first, 0.0)
+
+    def _first_output(self, run: RunTrace) -> float:
+        """Of the newest call that thought or wrote: earlier ones of the node gave no answer."""
+        calls = list(self.answering.calls) if self.answering is not None else []
+        thought = next((call.thought for call in reversed(calls) if call.first), 0.0)
+        return min(filter(None, (thought, run.first_text)), default=0.0)
 
 
 def answering_node(run: RunTrace) -> NodeTrace | None:

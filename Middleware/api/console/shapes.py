@@ -173,11 +173,15 @@ def ordinal(number: int) -> str:
 
 
 def rate(run: RunTrace, now: float, tokens: int | None) -> float | None:
-    """Tokens a second of the answer; None for what is too short to tell."""
-    say = dict(_spans(run, now))["say"]
-    if tokens is None or tokens < FEWEST_TOKENS or say < SHORTEST_SAY_S:
+    """Tokens a second of the answer, thoughts included: those behind the first output, over the time from
+    there to the answer's end. While it runs only the text is counted, so that begins with the first text.
+    None for what is too short to tell. Source: spec workbench.md 16.1.
+    """
+    output = run.first_text if run.usage is None else AnswerTimes(run, now).first_output
+    wrote_s = (run.answered or run.ended or now) - output
+    if tokens is None or tokens < FEWEST_TOKENS or not output or wrote_s < SHORTEST_SAY_S:
         return None
-    return round(tokens / say, 3)
+    return round((tokens - 1) / wrote_s, 3)
 
 
 def _node(run: RunTrace, i: int, node: NodeTrace, parent: int | None, secrets: Secrets) -> JsonObject:

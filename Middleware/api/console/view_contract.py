@@ -25,6 +25,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from Middleware.api.requests.access import (
     NEEDS_KEY,
+    NEEDS_KEY_BESIDE_FILE,
     AccessRules,
     ConsoleWish,
     bearer_of,
@@ -148,14 +149,18 @@ class RightsRefusal(NamedTuple):
     wrong_key: bool = False
 
 
-def settle_rules(wish: ConsoleWish, access: AccessRules, processes: int) -> Rules | str:
+def settle_rules(
+    wish: ConsoleWish, access: AccessRules, processes: int, *, has_keys_file: bool = False
+) -> Rules | str:
     """The rules of the console; where it is off by itself the sentence that says why, `""` where it is asked
-    to be off. Raises RuntimeError for a wish that cannot be had.
+    to be off. Raises RuntimeError for a wish that cannot be had. `has_keys_file`: clients need a key of it.
     """
     if wish.mode == "off":
         return ""
     if access.api_keys and not wish.key and wish.mode != "edit":
         return NEEDS_KEY
+    if has_keys_file and not wish.key and wish.mode != "edit":
+        return NEEDS_KEY_BESIDE_FILE
     if processes > 1 and wish.mode is None:
         return NEEDS_ONE_PROCESS
     if wish.mode != "edit":

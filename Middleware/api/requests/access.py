@@ -5,6 +5,7 @@ Source: spec frontend-api.md 6.1, 6.4 and 12.5.
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
 import re
@@ -31,6 +32,7 @@ APP_SCHEMES = frozenset(
 LOCAL_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
 _NETLOC = re.compile(r"(\[[^\s\[\]@/\\?#,]+\]|[^\s\[\]@/\\?#,:]+)(?::\d*)?")
 """A name, or an IPv6 address in brackets, and perhaps a port: nothing before, between or behind."""
+_KEYS_IN_QUERY = frozenset({"key", "api_key", "apikey", "token", "access_token"})
 OPEN_PATHS = frozenset({"/", "/health", "/v1/health"})
 
 
@@ -172,6 +174,35 @@ def api_key_of(headers: Mapping[str, str]) -> str | None:
     return _header_text(headers.get("HTTP_X_API_KEY", "")).strip() or None
 
 
+def keys_sent(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """All keys of a request where keys are checked, in the order in which they count; empty ones are absent.
+
+    `Authorization: Bearer`, `x-api-key`, `api-key`, the password of `Authorization: Basic`. Elsewhere a
+    proxy's own password would begin to choose folders. Source: keys.md 3.
+    """
+    named = (headers.get("HTTP_X_API_KEY", ""), headers.get("HTTP_API_KEY", ""))
+    sent = (bearer_of(headers), *(_header_text(value).strip() for value in named), _password_of(headers))
+    return tuple(dict.fromkeys(key for key in sent if key))
+
+
+def _password_of(headers: Mapping[str, str]) -> str:
+    """Of `Authorization: Basic`; the name is not looked at. What is no such header has none."""
+    scheme, _, coded = headers.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        named = base64.b64decode(coded.strip(), validate=True)
+    except ValueError:
+        return ""
+    return _header_text(named.decode("latin-1")).partition(":")[2].strip()
+
+
+def names_key_in_query(query: str) -> bool:
+    """Whether the query of an address seems to hold a key, which is never read. `query`: as it was sent."""
+    names = (part.partition("=")[0].lower() for part in query.split("&"))
+    return any(name in _KEYS_IN_QUERY for name in names)
+
+
 def idempotency_key_of(headers: Mapping[str, str]) -> str | None:
     """`X-Idempotency-Key`, else `Idempotency-Key`: 1 to 128 characters, else it counts as absent."""
     key = headers.get("HTTP_X_IDEMPOTENCY_KEY")
@@ -188,6 +219,7 @@ def idempotency_key_of(headers: Mapping[str, str]) -> str | None:
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """How large the body of a request may be, where the command line says nothing."""
 NEEDS_KEY = "the console is off: --require-api-key needs --console-key beside it"
+NEEDS_KEY_BESIDE_FILE = "the console is off: a keys file needs --console-key beside it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
+from Middleware.common.asker import current_asker
 from Middleware.common.errors import ClientRequestError, ConfigError, NotFound
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RAW, target_name
@@ -21,6 +22,7 @@ from Middleware.config.workflows import LATEST_TAG, chat_names, picked_folder
 logger = logging.getLogger(__name__)
 
 LATEST = f":{LATEST_TAG}"
+NOBODY_TO_ASK = "this key may ask none of the users here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,16 @@ def served_users() -> list[str]:
 
 
 def askable_users(snapshot: ConfigSnapshot) -> tuple[str, ...]:
-    """The users that a request may ask, in order: all that are served.
+    """The users that a request may ask, in order: of those that are served the ones that its key opens.
 
-    The one place where they can be fewer, such as those of a key: choices, aliases, lists and facts all go
-    by it.
+    The one place where they can be fewer: choices, aliases, lists and facts all go by it. Decided by the
+    names alone: no file of a user is read. Source: keys.md 2.
     """
-    return launch_facts().users or (single_user(snapshot),)
+    users = launch_facts().users or (single_user(snapshot),)
+    asker = current_asker()
+    if asker is None or asker.entry is None:
+        return users
+    return tuple(user for user in users if asker.entry.may_ask(user))
 
 
 # --------------------------------------------------------------------------
@@ -100,6 +106,8 @@ def _picked(name: str, snapshot: ConfigSnapshot) -> tuple[str | None, str | None
             return left, right if _has_workflow(snapshot, left, right) else None
         return (name, None) if name in users else (None, None)
     user = single_user(snapshot)
+    if user not in askable_users(snapshot):
+        return None, None
     if colon and _has_workflow(snapshot, user, right):
         return None, right
     return None, name if _has_workflow(snapshot, user, name) else None
@@ -179,16 +187,18 @@ def _target(name: str, snapshot: ConfigSnapshot) -> ModelChoice | None:
 def choose(value: Any, snapshot: ConfigSnapshot) -> ModelChoice:
     """Who answers a request with this model name.
 
-    Raises NotFound when there are users and the name is none of theirs, or when it names an endpoint that is
-    not exposed; ClientRequestError when there is no name and there are users.
+    Without a name the only user that can be asked does. Raises NotFound when there are users and the name is
+    none of theirs, when it names an endpoint that is not exposed, or when nobody can be asked;
+    ClientRequestError when there is no name and several can be asked.
     """
     choice = find_choice(value, snapshot)
     if choice is not None:
         return choice
-    if is_multi_user():
-        is_named = isinstance(value, str) and bool(value.strip())
-        raise unknown_model(snapshot) if is_named else _missing_model(snapshot)
-    return ModelChoice(single_user(snapshot))
+    users = askable_users(snapshot)
+    is_named = isinstance(value, str) and bool(value.strip())
+    if len(users) == 1 and not (is_named and is_multi_user()):
+        return ModelChoice(users[0])
+    raise unknown_model(snapshot) if is_named or not users else _missing_model(snapshot)
 
 
 def choose_by_address(name: str, snapshot: ConfigSnapshot) -> ModelChoice:
@@ -211,6 +221,8 @@ def _missing_model(snapshot: ConfigSnapshot) -> ClientRequestError:
 
 def _who_can_be_asked(snapshot: ConfigSnapshot) -> str:
     users = ", ".join(askable_users(snapshot))
+    if not users:
+        return NOBODY_TO_ASK
     return f"model must name a configured user, as 'user' or 'user:workflow'; users: {users}"
 
 
@@ -225,7 +237,10 @@ def advertised_context_length(snapshot: ConfigSnapshot, address: str = "") -> in
     """
     if address:
         return context_length_of(choose_by_address(address, snapshot), snapshot)
-    return load_user(snapshot, askable_users(snapshot)[0]).advertised_context_length
+    users = askable_users(snapshot)
+    if not users:
+        return UserSettings(name="").advertised_context_length
+    return load_user(snapshot, users[0]).advertised_context_length
 
 
 def context_length_of(choice: ModelChoice, snapshot: ConfigSnapshot) -> int:
@@ -235,6 +250,11 @@ def context_length_of(choice: ModelChoice, snapshot: ConfigSnapshot) -> int:
     user = load_user(snapshot, choice.user)
     own = load_endpoint(snapshot, user, choice.endpoint).max_context_token_size if choice.endpoint else None
     return int(own) if own is not None else user.advertised_context_length
+
+
+def first_advertised_id(snapshot: ConfigSnapshot, address: str = "") -> str:
+    """The first of the lists; empty: nobody can be asked. Raises NotFound for an address that nobody has."""
+    return next(iter(advertised_ids(snapshot, address)), "")
 
 
 def advertised_ids(snapshot: ConfigSnapshot, address: str = "") -> list[str]:

@@ -23,13 +23,16 @@ from Middleware.common.errors import (
     ClientRequestError,
     ConfigError,
     MiddlewareError,
+    RateLimited,
     RequestCancelled,
     ServerBusy,
+    Unauthorized,
 )
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import ErrorReply
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+from Middleware.services.key_limits import KeyRequest
 from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.sensitive_logging_utils import without_quotes
 from Middleware.utilities.text_utils import sentence_of
@@ -41,7 +44,7 @@ logger = logging.getLogger(__name__)
 # An exception -> what the client is told of it: status, sentence, headers. Pure.
 
 
-NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RequestCancelled)
+NO_FAULT_OF_FILES = (ClientRequestError, ServerBusy, RateLimited, RequestCancelled)
 
 
 def reply_to(
@@ -56,8 +59,13 @@ def reply_to(
         headers = {"x-should-retry": "false"}
         return ErrorReply(500, said, headers=headers, request_id=request_id)
     if isinstance(error, ClientRequestError):
-        return ErrorReply(error.status_hint, said, error.param, error.code, request_id=request_id)
-    headers = {} if isinstance(error, ServerBusy) else {"x-should-retry": "false"}
+        challenge = error.challenge if isinstance(error, Unauthorized) else ""
+        asked = {"WWW-Authenticate": challenge} if challenge else {}
+        return ErrorReply(
+            error.status_hint, said, error.param, error.code, headers=asked, request_id=request_id
+        )
+    may_retry = isinstance(error, ServerBusy) or (isinstance(error, RateLimited) and not error.is_for_day)
+    headers = {} if may_retry else {"x-should-retry": "false"}
     if error.retry_after_s is not None and error.status_hint in (429, 503):
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     code = 503 if isinstance(error, ServerBusy) else error.code
@@ -99,7 +107,7 @@ class RequestLife:
     end of the answer: `request` (None: refused before its user was known), `status` (HTTP), `end` (how an
     answer ended that is not whole), `first` (monotonic seconds of the first output), `tokens` (of output).
     `trace`: None: nobody observes. `asker`: who sent it. `check_key()` raises Unauthorized once the key that
-    it came with is none any more: asked when it has its turn.
+    it came with is none any more: asked when it has its turn. `waits`: for its turn.
     """
 
     def __init__(self, request_id: str, asker: Asker = ANYBODY) -> None:
@@ -107,7 +115,7 @@ class RequestLife:
         self.asker = asker
         self.check_key: Callable[[], None] = _always_valid
         self.arrived = time.monotonic()
-        self.answered = False
+        self.answered = self.waits = False
         self.request: RequestContext | None = None
         self.status = ""
         self.end = ""
@@ -115,6 +123,7 @@ class RequestLife:
         self.tokens = 0
         self.watch: Watch | None = None
         self.trace: RunTrace | None = None
+        self.limited: KeyRequest | None = None
         self._lock = threading.Lock()
         self._holders = 1
         self._told_cost: str | None = None
@@ -191,12 +200,16 @@ class RequestLife:
                 logger.info("request %s: with the nodes after its answer%s", self.request_id, cost)
 
     def _state_at_end(self, trace: RunTrace) -> str:
-        status = trace.status
+        is_refused = self.outcome == "failed" and not trace.nodes and not self.end
+        return "refused" if is_refused else self.outcome
+
+    @property
+    def outcome(self) -> str:
+        """What the client got, in the end: `done`, `failed` or `cancelled`."""
+        status = int(self.status) if self.status.isdigit() else None
         if self.end == "cancelled" or status == 499:
             return "cancelled"
-        if self.end or status is None or status >= 400:
-            return "failed" if trace.nodes or self.end else "refused"
-        return "done"
+        return "failed" if self.end or status is None or status >= 400 else "done"
 
     def _note_usage(self, trace: RunTrace) -> None:
         """What all calls took; from the finish of the answer on nothing is added."""

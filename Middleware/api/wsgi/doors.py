@@ -43,10 +43,16 @@ def status_line(status: int) -> str:
 
 
 def send_error(
-    reply: ErrorReply, protocol: ClientProtocol, environ: dict[str, Any], start_response: StartResponse
+    reply: ErrorReply,
+    protocol: ClientProtocol,
+    environ: dict[str, Any],
+    start_response: StartResponse,
+    *,
+    is_told: bool = True,
 ) -> Iterable[bytes]:
-    """The reply as JSON in the shape of the protocol; the log tells of a refusal."""
-    log_refusal(reply, environ)
+    """The reply as JSON in the shape of the protocol; the log tells of a refusal, where `is_told`."""
+    if is_told:
+        log_refusal(reply, environ)
     body = compact_json(protocol.error_body(reply)).encode("utf-8", "replace")
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}
     start_response(status_line(reply.status), list(headers.items()))
@@ -91,6 +97,9 @@ paths are answered either way, but do not tell everybody everything."""
 ASKER = "headrace.asker"
 """Key of the WSGI environment that holds the request's `Asker`; absent: no key is needed here."""
 
+LIMITED = "headrace.limited"
+"""Key of the WSGI environment of a counted request of a key of the keys file: its KeyRequest."""
+
 CONSOLE = "headrace.console"
 """Key of the WSGI environment under which the AccessRules stand for a request that the console's door let
 through: what generates there belongs to a console that is on, and to a reader who may act."""
@@ -99,6 +108,8 @@ _PLACE = re.compile(r"<(?:(path):)?\w+>")
 
 
 CONSOLE_ROOT = "/console"
+METRICS_PATH = "/metrics"
+"""Served beside the front ends."""
 
 
 def is_console(path: str) -> bool:
@@ -107,8 +118,11 @@ def is_console(path: str) -> bool:
 
 class Console(Protocol):
     """What answers at and below `CONSOLE_ROOT`, as the front door sees it. `onward`: the way to the
-    application, for what generates.
+    application, for what generates. `has_key`: nobody comes in without its own key.
     """
+
+    @property
+    def has_key(self) -> bool: ...
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse, onward: WsgiApp
@@ -193,6 +207,8 @@ class Doors:
         self._lasting: dict[str, Route] = {}
         self._patterns: list[tuple[re.Pattern[str], Route]] = []
         self._roots: dict[str, ClientProtocol] = {}
+        self._paths = {METRICS_PATH}
+        self._path_patterns: list[re.Pattern[str]] = []
         for protocol, routes in front_ends:
             self._protocols.append(protocol)
             self._roots |= dict.fromkeys(protocol.roots, protocol)
@@ -202,6 +218,10 @@ class Doors:
 
     def _add(self, protocol: ClientProtocol, route: Route) -> None:
         self._roots.setdefault(route.path.partition("/<")[0] or "/", route.protocol or protocol)
+        if "<" in route.path:
+            self._path_patterns.append(_pattern(route.path))
+        else:
+            self._paths.add(route.path)
         if not route.is_long:
             return
         if "<" in route.path:
@@ -224,6 +244,10 @@ class Doors:
             return False
         path = environ.get("PATH_INFO")
         return path is None or self._route_of(path) is not None
+
+    def is_route(self, path: str) -> bool:
+        """Whether anything is served there, whatever the method."""
+        return path in self._paths or any(one.fullmatch(path) for one in self._path_patterns)
 
     def view_of(self, path: str) -> type[MethodView] | None:
         """The view that a POST to this path reaches, when it generates."""

@@ -10,7 +10,7 @@ Source: docs/metrics.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -205,6 +205,35 @@ class _OfBackends:
         )
 
 
+class _OfKeys:
+    """What keys of the keys file do, by their names in it."""
+
+    def __init__(self, make: _Maker) -> None:
+        self._make = make
+        self._wrong: Counter | None = None
+        self.requests = make.counter(
+            "headrace_key_requests_total",
+            "Counted requests of keys that ended or were refused.",
+            "key",
+            "outcome",
+        )
+        self.refused = make.counter(
+            "headrace_key_refused_total", "Requests that were over a limit of their key.", "key", "limit"
+        )
+        self.tokens = make.counter(
+            "headrace_key_tokens_total", "Tokens of all calls for requests of keys.", "key", "kind"
+        )
+
+    @property
+    def wrong(self) -> Counter:
+        """Made when it is needed: without keys there is no such number."""
+        if self._wrong is None:
+            self._wrong = self._make.counter(
+                "headrace_wrong_keys_total", "Requests that came with a key that is none."
+            )
+        return self._wrong
+
+
 @contextmanager
 def _shared_folder() -> Iterator[None]:
     """The library opens files there as soon as there is something to count. Raises SystemExit."""
@@ -230,6 +259,7 @@ class Metrics:
         make = _Maker(self.registry)
         with _shared_folder():
             self._server, self._runs, self._backends = _OfServer(make), _OfRuns(make), _OfBackends(make)
+            self._keys = _OfKeys(make)
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
@@ -247,6 +277,11 @@ class Metrics:
             "ended": self._count_end,
         }
 
+    @property
+    def changes(self) -> Collection[str]:
+        """What it counts."""
+        return self._acts.keys()
+
     def note_loaded(self, models: Iterable[tuple[str, str]]) -> None:
         """`(endpoint, model)` of all that is loaded now."""
         now = {self._models(*one) for one in models}
@@ -255,6 +290,22 @@ class Metrics:
         for labels in now:
             self._backends.loaded.labels(*labels).set(1)
         self._loaded = now
+
+    def note_key_refusal(self, key: str, limit: str) -> None:
+        """A request was over this limit of its key."""
+        self._series(self._keys.requests, key, "refused").inc()
+        self._series(self._keys.refused, key, limit).inc()
+
+    def note_key_request(self, key: str, outcome: str, prompt: int, completion: int) -> None:
+        """A counted request of a key has ended. `prompt`, `completion`: tokens of all its calls."""
+        self._series(self._keys.requests, key, outcome).inc()
+        for kind, count in (("prompt", prompt), ("completion", completion)):
+            if count:
+                self._series(self._keys.tokens, key, kind).inc(count)
+
+    def note_wrong_key(self) -> None:
+        """A request came with a key that is none."""
+        self._keys.wrong.inc()
 
     def exposition(self, accept: str = "") -> tuple[str, bytes]:
         """`(content type, body)` for a request whose `Accept` is this."""

@@ -182,13 +182,20 @@ TRAFFIC = "headrace.traffic"
 class Traffic:
     """Generation requests since the start.
 
-    `needs_key`: clients must have a key. `waiting()`: how many stand at the gate; they count as running too.
+    `needs_key()`: clients must have a key. `waiting()`: how many stand at the gate; they count as running
+    too. `started`: monotonic seconds; None: now.
     """
 
-    def __init__(self, *, needs_key: bool = False, waiting: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        *,
+        needs_key: Callable[[], bool] = lambda: False,
+        waiting: Callable[[], int] = lambda: 0,
+        started: float | None = None,
+    ) -> None:
         self.needs_key, self.waiting = needs_key, waiting
         self.running = self.finished = 0
-        self._started = self._ended = time.monotonic()
+        self.started = self._ended = time.monotonic() if started is None else started
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -203,7 +210,7 @@ class Traffic:
 
     @property
     def uptime_s(self) -> int:
-        return int(time.monotonic() - self._started)
+        return int(time.monotonic() - self.started)
 
     @property
     def idle_s(self) -> int:

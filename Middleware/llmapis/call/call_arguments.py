@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from Middleware.common.copies import copy_with
 from Middleware.common.secrets import SECRET_NAME, secrets_of_url
 from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
@@ -75,14 +76,14 @@ class CallArguments:
         """The call as one of this request, unless it says whose it is."""
         if self.request_id or not request_id:
             return self
-        return replace(self, request_id=request_id)
+        return copy_with(self, request_id=request_id)
 
     def of_endpoint(self, service: Any, *, is_backup: bool, backup_of: str = "") -> CallArguments:
         """For one endpoint's handler: with its own copy of the messages, without images unless they are
         wanted. `backup_of`: the endpoint that failed before."""
         asked = self.rebuild(self, service) if is_backup and self.rebuild is not None else self
         own = _copy_conversation(asked.conversation, with_images=self.llm_takes_images)
-        return replace(asked, conversation=own, backup_of=backup_of)
+        return copy_with(asked, conversation=own, backup_of=backup_of)
 
     def clamped_tokens(self) -> int:
         """Estimate of the prompt as the clamp counts it, so that both can be compared. Source: workflows.md

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from Middleware.common.costs import Cost, CostSum, cost_text
-from Middleware.common.request_context import current_request
+from Middleware.common.costs import Cost, cost_text
+from Middleware.common.request_context import RequestContext, current_request
 from Middleware.common.secrets import shown_url
 from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.config.endpoints import EndpointConfig
@@ -16,6 +16,7 @@ from Middleware.llmapis.call.call_arguments import CallArguments, HandlerFace
 from Middleware.llmapis.call.call_meter import CallMeter
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import FINISH_REASONS
+from Middleware.services.key_limits import count_use
 from Middleware.services.run_trace import CallTrace, TracedCall
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 
@@ -76,8 +77,8 @@ def one_chunk(answer: LlmText | JsonObject) -> Chunk:
 class CallLog:
     """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
     end mark. `opens`: nothing but white space came so far. `address`: of an endpoint that has several.
-    `meter`: of an endpoint with a price, `spent`: to what its cost is added. `trace`: None: nobody
-    observes."""
+    `meter`: of an endpoint with a price, or of a call of a key, `request`: whose use it is. `trace`: None:
+    nobody observes."""
 
     endpoint: EndpointConfig
     stream: bool
@@ -92,7 +93,7 @@ class CallLog:
     opens: bool = True
     address: str = ""
     meter: CallMeter | None = None
-    spent: CostSum | None = None
+    request: RequestContext | None = None
     trace: TracedCall | None = None
 
     @classmethod
@@ -101,10 +102,10 @@ class CallLog:
         settings = handler.settings
         address = settings.url if len(settings.endpoint.addresses) > 1 else ""
         log = cls(settings.endpoint, settings.stream, address=address)
-        if settings.endpoint.price is not None:
-            request = current_request()
-            log.spent = None if request is None else request.spent
-            log.meter = CallMeter(settings.endpoint.price, asked.prompt_tokens, generates=handler.generates)
+        request, price = current_request(), settings.endpoint.price
+        if price is not None or (request is not None and request.asker.entry is not None):
+            log.request = request
+            log.meter = CallMeter(price, asked.prompt_tokens, generates=handler.generates)
         if asked.trace is not None:
             kind = "prefill" if asked.reads_ahead else "model" if handler.generates else "embedding"
             call = CallTrace(
@@ -159,9 +160,10 @@ class CallLog:
         """One INFO line: endpoint, API type, model, stream, tries, first token, rate, how it ended, usage,
         and what it cost, where its endpoint has a price."""
         now = time.monotonic()
-        cost = None if self.meter is None else self.meter.cost_at_end(self.usage, outcome)
-        if self.spent is not None:
-            self.spent.add(cost)
+        use = None if self.meter is None else self.meter.use_at_end(self.usage, outcome)
+        cost = None if use is None else use.cost
+        if self.request is not None and use is not None:
+            count_use(self.request, *use)
         self._tell(outcome, now, cost)
         first = "-" if self.first is None else f"{self.first - self.started:.2f} s"
         tokens = (self.usage or {}).get("completion_tokens") or self.pieces

@@ -6,7 +6,6 @@ Knows nothing of users and of the command line. Source: spec operate.md 3.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import unicodedata
 from collections import defaultdict
@@ -19,7 +18,7 @@ from Middleware.services.backup.archive import Archive, BackupRefused, Manifest
 from Middleware.services.backup.taking import DATABASE_PARTS, stays_in_place
 from Middleware.services.backup.tree_swap import Step, Swap
 from Middleware.services.backup.tree_use import VERSION_FILE
-from Middleware.utilities.file_utils import atomic_write, is_device_name
+from Middleware.utilities.file_utils import atomic_write, is_windows_name
 
 Unit = tuple[int, str]
 """Number of a base, and the path below it: what is exchanged as a whole."""
@@ -145,9 +144,6 @@ def _is_empty(path: Path) -> bool:
 # What this system cannot hold.
 
 
-_WINDOWS = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ]\Z')
-
-
 def refused_names(plan: Plan, *, windows: bool = os.name == "nt") -> list[str]:
     """A sentence for each file whose name the system, or the file system of its place, cannot hold."""
     told: list[str] = []
@@ -171,7 +167,7 @@ def _why_no_name(relative: str, windows: bool) -> str:
     if not windows:
         return ""
     for part in relative.split("/"):
-        if _WINDOWS.search(part) or is_device_name(part):
+        if not is_windows_name(part):
             return f"Windows cannot have a file or folder of the name {part!r}"
     return ""
 

@@ -12,12 +12,13 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
+from Middleware.services.shared_state.budgets import Bucket, BucketLevels, DaySums, Sums
 from Middleware.services.shared_state.store import (
     BEAT_S,
     Forgotten,
@@ -80,6 +81,7 @@ class Member:
         self._trying = threading.Lock()
         self._work = threading.Event()
         self._listener: threading.Thread | None = None
+        self._levels, self._sums = BucketLevels(clock), DaySums()
         self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._doer: threading.Thread | None = None
         self._over = False
@@ -93,6 +95,10 @@ class Member:
     def is_joined(self) -> bool:
         """Whether other processes are reached now."""
         return self._footing.store is self._remote
+
+    @property
+    def is_joined_with_others(self) -> bool:
+        return self._remote is not None and self.is_joined
 
     def hear(self, word: str, hearer: Callable[[str], object]) -> None:
         self._hearers[word] = hearer
@@ -137,14 +143,20 @@ class Member:
             del self._mine[kind, key]
         self._ask(lambda store: store.remove(kind, key, value))
 
-    def waiting(self, gate: str, before: str = "") -> int:
-        """How many of all processes wait there, without those behind. `before`: a ticket of this process."""
-        return self._ask_store(lambda store: store.waiting(gate, before))
+    def waiting(self, gate: str, before: str = "", name: str | None = None) -> int:
+        """How many of all processes wait there, without those behind. `before`: a ticket of this process.
+        `name`: of those that have it."""
+        return self._ask_store(lambda store: store.waiting(gate, before, name))
 
     def holding(self, names: Callable[[SharedStore], Sequence[str]]) -> list[int]:
         """How many of all processes are inside each of several gates. `names`: what they are called in the
         store."""
         return self._ask_store(lambda store: store.holding(names(store)))
+
+    def crowd(self, gate: Callable[[SharedStore], str], key: str) -> tuple[int, int]:
+        """How many of all processes are inside a gate and wait there, those behind among them, that have the
+        name `key`, or one that begins with it and a blank. `gate`: what it is called in the store."""
+        return self._ask_store(lambda store: store.crowd(gate(store), key))
 
     def keep_note(self, shelf: str, note: Note) -> None:
         """Write a note, over the one of this key. Alone, the process has the notes that it wrote alone."""
@@ -157,6 +169,51 @@ class Member:
     def nearest_note(self, shelf: str, marks: Sequence[str]) -> tuple[str, str] | None:
         """Key and value of the note of any process that has most of these marks."""
         return self._ask_store(lambda store: store.nearest_note(shelf, marks))
+
+    def take(self, name: str, size: int) -> Bucket:
+        """Take one out of the bucket of all processes that holds `size`. Alone, out of what this process
+        knows of it."""
+        at_most = self._levels.most(name, size)
+        bucket = self._ask_store(lambda store: store.take(name, size, at_most))
+        self._levels.note(name, bucket.level)
+        return bucket
+
+    def bucket_level(self, name: str, size: int) -> float:
+        """How much can be in it now, as far as this process knows, without asking."""
+        return self._levels.most(name, size)
+
+    def count(self, name: str, day: str, amounts: Mapping[str, int]) -> Sums:
+        """Add to the sums of a name's day; gives those of all processes. Alone, what this process knows of
+        them; it tells the others later."""
+        self._sums.add(name, day, amounts)
+        self._keep()
+        self._tell_sums(name, day)
+        return self._sums.totals(name, day)
+
+    def count_soon(self, name: str, day: str, amounts: Mapping[str, int]) -> None:
+        """The same where nobody waits for what others have counted."""
+        if self._remote is None:
+            self.count(name, day, amounts)
+            return
+        self._sums.add(name, day, amounts)
+        self.do_soon(lambda: self.count(name, day, {}))
+
+    def known_sums(self, name: str, day: str) -> Sums:
+        """What this process knows of them, without asking."""
+        return self._sums.totals(name, day)
+
+    def _tell_sums(self, name: str, day: str) -> None:
+        footing = self._footing
+        if self._remote is not None and footing.store is not self._remote:
+            return  # alone: kept until the others answer
+        try:
+            self._sums.tell(name, day, lambda amounts, known: footing.store.count(name, day, amounts, known))
+        except StoreLost as error:
+            self.lose(footing, error)
+
+    def _tell_all_sums(self) -> None:
+        for name, day in self._sums.untold():
+            self._tell_sums(name, day)
 
     def do_soon(self, action: Callable[[], object]) -> None:
         """Run it in a thread of the member's own: nobody waits for it."""
@@ -318,6 +375,7 @@ class Member:
         """The process ends: what it still holds is free for others at once."""
         self._over = True
         self._work.set()
+        self._tell_all_sums()
         with self._lock:
             if self._remote is None or not self.is_joined:
                 return
@@ -342,6 +400,7 @@ class Member:
         finally:
             self._trying.release()
         logger.info("this process works together with the others again")
+        self.do_soon(self._tell_all_sums)
         return True
 
 

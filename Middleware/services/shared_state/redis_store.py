@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from Middleware.services.shared_state.budgets import Bucket, Sums
 from Middleware.services.shared_state.call_batches import BatchedCall, CallBatches
+from Middleware.services.shared_state.redis_scripts import SCRIPTS
 from Middleware.services.shared_state.store import (
     LEASE_S,
     MOST_NOTES,
@@ -22,395 +24,6 @@ from Middleware.services.shared_state.store import (
     Places,
     StoreLost,
 )
-from Middleware.services.shared_state.turns import ROW
-
-# --------------------------------------------------------------------------
-# What the Redis store asks of the server, each a Lua script: one call is one step, never seen half done.
-
-
-_HEAD = """
-local P, owner, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local time = redis.call('TIME')
-local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-local function tell(text) redis.call('XADD', P .. 'messages', 'MAXLEN', '~', 1000, '*', 'm', text) end
-local function owner_of(text, mark) return string.sub(text, 1, string.find(text, mark, 1, true) - 1) end
-local function living(kind, key)
-  local found = redis.call('HGET', P .. 'record:' .. kind, key)
-  if not found then return nil end
-  local beat = redis.call('ZSCORE', P .. 'members', owner_of(found, '\\n'))
-  if not beat or tonumber(beat) < now - lease then return nil end
-  return found
-end
-local function drop(dead)
-  local gone = {}
-  for _, name in ipairs(dead) do
-    gone[name] = true
-    redis.call('ZREM', P .. 'members', name)
-  end
-  for _, kind in ipairs(redis.call('SMEMBERS', P .. 'kinds')) do
-    local all = redis.call('HGETALL', P .. 'record:' .. kind)
-    for i = 1, #all, 2 do
-      if gone[owner_of(all[i + 1], '\\n')] then redis.call('HDEL', P .. 'record:' .. kind, all[i]) end
-    end
-  end
-  for _, gate in ipairs(redis.call('SMEMBERS', P .. 'gates')) do
-    for _, place in ipairs(redis.call('SMEMBERS', P .. 'hold:' .. gate)) do
-      if gone[owner_of(place, ' ')] then redis.call('SREM', P .. 'hold:' .. gate, place) end
-    end
-    for _, place in ipairs(redis.call('HKEYS', P .. 'asks:' .. gate)) do
-      if gone[owner_of(place, ' ')] then redis.call('HDEL', P .. 'asks:' .. gate, place) end
-    end
-    for _, queue in ipairs({'wait:', 'behind:'}) do
-      for _, place in ipairs(redis.call('ZRANGE', P .. queue .. gate, 0, -1)) do
-        if gone[owner_of(place, ' ')] then redis.call('ZREM', P .. queue .. gate, place) end
-      end
-    end
-    tell('gate ' .. gate)
-  end
-end
-local function bury()
-  local dead = redis.call('ZRANGEBYSCORE', P .. 'members', '-inf', '(' .. (now - lease))
-  if #dead > 0 then drop(dead) end
-end
-"""
-
-_KNOWN = (
-    _HEAD
-    + """
-if not redis.call('ZSCORE', P .. 'members', owner) then return redis.error_reply('FORGOTTEN owner') end
-"""
-)
-
-JOIN = (
-    _HEAD
-    + """
-redis.call('INCR', P .. 'number')  -- first: who is out of memory says so only before anything is written
-drop({ARGV[4]})
-redis.call('ZADD', P .. 'members', now, owner)
-return 1
-"""
-)
-
-BEAT = (
-    _HEAD
-    + """
-bury()
-if not redis.call('ZSCORE', P .. 'members', owner) then return 0 end
-redis.call('ZADD', P .. 'members', now, owner)
-return 1
-"""
-)
-
-PUT = (
-    _KNOWN
-    + """
-local kind, key, value, only_if_free = ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1'
-redis.call('SADD', P .. 'kinds', kind)
-local before = living(kind, key)
-if not (only_if_free and before) then
-  redis.call('HSET', P .. 'record:' .. kind, key, owner .. '\\n' .. value)
-end
-return before or false
-"""
-)
-
-FIND = _HEAD + "return living(ARGV[4], ARGV[5]) or false"
-
-REMOVE = (
-    _HEAD
-    + """
-local record = P .. 'record:' .. ARGV[4]
-local mine = owner .. '\\n' .. ARGV[6]
-if redis.call('HGET', record, ARGV[5]) == mine then redis.call('HDEL', record, ARGV[5]) end
-return 1
-"""
-)
-
-_ROWS = (
-    f"""
-local ROW = {ROW}
-"""
-    + """
--- The rule of turns.py. left: places in order of arrival; asks: place -> {machine, model}; rows: machine ->
--- {model, turns}.
-local function grow_row(row, model)
-  if row and row[1] == model then return {model, row[2] + 1} end
-  return {model, 1}
-end
-local function next_model(left, asks, machine, row)
-  local first, other, again = nil, nil, false
-  for _, place in ipairs(left) do
-    local ask = asks[place]
-    if ask and ask[1] == machine then
-      first = first or ask[2]
-      if row and ask[2] == row[1] then again = true else other = other or ask[2] end
-    end
-  end
-  if not row then return first end
-  if not other or (again and row[2] < ROW) then return row[1] end
-  return other
-end
-local function next_place(left, asks, rows, under_way)
-  local busy = {}
-  for i, place in ipairs(left) do
-    local ask = asks[place]
-    if not ask then return i end
-    if not busy[ask[1]] then
-      local model = next_model(left, asks, ask[1], rows[ask[1]])
-      if (under_way[ask[1]] or model) == model then
-        for k, one in ipairs(left) do
-          if asks[one] and asks[one][1] == ask[1] and asks[one][2] == model then return k end
-        end
-      end
-      busy[ask[1]] = true
-    end
-  end
-  return nil
-end
-local function turns_in_rows(left, room, asks, rows, under_way, one_model)
-  local all, turns = {}, {}
-  for machine, row in pairs(rows) do all[machine] = row end
-  while #turns < room do
-    local i = next_place(left, asks, all, under_way)
-    if not i then break end
-    local place = table.remove(left, i)
-    turns[#turns + 1] = place
-    local ask = asks[place]
-    if ask then
-      all[ask[1]] = grow_row(all[ask[1]], ask[2])
-      if one_model then under_way[ask[1]] = ask[2] end
-    end
-  end
-  return turns
-end
-"""
-)
-
-TURNS = (
-    _KNOWN
-    + _ROWS
-    + """
-local gate, limit, places, one_model = ARGV[4], tonumber(ARGV[5]), cjson.decode(ARGV[6]), ARGV[7] == '1'
-local hold, wait, behind = P .. 'hold:' .. gate, P .. 'wait:' .. gate, P .. 'behind:' .. gate
-local asks_key, rows_key = P .. 'asks:' .. gate, P .. 'rows:' .. gate
-local leaves = false
-bury()
-for _, ticket in ipairs(places.leave) do
-  local place = owner .. ' ' .. ticket
-  redis.call('SREM', hold, place)
-  redis.call('ZREM', wait, place)
-  redis.call('ZREM', behind, place)
-  redis.call('HDEL', asks_key, place)
-  leaves = true
-end
-for ticket, ask in pairs(places.asks) do
-  redis.call('HSET', asks_key, owner .. ' ' .. ticket, cjson.encode(ask))
-end
-for _, ticket in ipairs(places.hold) do
-  local place = owner .. ' ' .. ticket
-  redis.call('ZREM', wait, place)
-  redis.call('ZREM', behind, place)
-  redis.call('SADD', hold, place)
-end
-local function stand(queue, tickets)
-  for _, ticket in ipairs(tickets) do
-    local place = owner .. ' ' .. ticket
-    if queue == wait then redis.call('ZREM', behind, place) end
-    if redis.call('SISMEMBER', hold, place) == 0 then
-      redis.call('ZADD', queue, 'NX', redis.call('INCR', P .. 'number'), place)
-    end
-  end
-end
-stand(wait, places.wait)
-stand(behind, places.behind)
-redis.call('SADD', P .. 'gates', gate)
-local asks, rows, any = {}, {}, false
-local found = redis.call('HGETALL', asks_key)
-for i = 1, #found, 2 do
-  asks[found[i]] = cjson.decode(found[i + 1])
-  any = true
-end
-if any then
-  found = redis.call('HGETALL', rows_key)
-  for i = 1, #found, 2 do rows[found[i]] = cjson.decode(found[i + 1]) end
-end
-local function under_way()
-  local models = {}
-  for _, place in ipairs(redis.call('SMEMBERS', hold)) do
-    if asks[place] then models[asks[place][1]] = asks[place][2] end
-  end
-  return models
-end
-local held = redis.call('SCARD', hold)
-local queue, room, turns = wait, limit - held, {}
-if redis.call('ZCARD', wait) == 0 and held == 0 then
-  queue, room = behind, math.min(room, 1)
-end
-if room > 0 then
-  if any then
-    turns = turns_in_rows(redis.call('ZRANGE', queue, 0, -1), room, asks, rows,
-      one_model and under_way() or {}, one_model)
-  else
-    turns = redis.call('ZRANGE', queue, 0, room - 1)
-  end
-end
-local mine, others = {}, false
-for _, place in ipairs(turns) do
-  if owner_of(place, ' ') == owner then
-    redis.call('ZREM', queue, place)
-    redis.call('SADD', hold, place)
-    mine[#mine + 1] = string.sub(place, #owner + 2)
-    local ask = asks[place]
-    if ask then
-      rows[ask[1]] = grow_row(rows[ask[1]], ask[2])
-      redis.call('HSET', rows_key, ask[1], cjson.encode(rows[ask[1]]))
-      redis.call('EXPIRE', rows_key, 86400)
-    end
-  else
-    others = true
-  end
-end
-if leaves and others then tell('gate ' .. gate) end
-for _, ticket in ipairs(places.spare) do
-  local place = owner .. ' ' .. ticket
-  local ask = asks[place]
-  local free = redis.call('EXISTS', wait, behind) == 0 and redis.call('SCARD', hold) < limit
-  if ask then
-    local row = rows[ask[1]]
-    free = free and row and row[1] == ask[2]
-    for _, other in ipairs(redis.call('SMEMBERS', hold)) do
-      local its = asks[other]
-      if its and its[1] == ask[1] and its[2] ~= ask[2] then free = false end
-    end
-  end
-  if free then
-    redis.call('SADD', hold, place)
-    mine[#mine + 1] = ticket
-  else
-    redis.call('HDEL', asks_key, place)
-  end
-end
-if redis.call('EXISTS', hold, wait, behind) == 0 then redis.call('SREM', P .. 'gates', gate) end
-return mine
-"""
-)
-
-WAITING = (
-    _HEAD
-    + """
-bury()
-local wait = P .. 'wait:' .. ARGV[4]
-if ARGV[5] == '' then return redis.call('ZCARD', wait) end
-return redis.call('ZRANK', wait, owner .. ' ' .. ARGV[5]) or 0
-"""
-)
-
-HOLDING = (
-    _HEAD
-    + """
-bury()
-local counts = {}
-for _, gate in ipairs(cjson.decode(ARGV[4])) do
-  counts[#counts + 1] = redis.call('SCARD', P .. 'hold:' .. gate)
-end
-return counts
-"""
-)
-
-TELL = _HEAD + "tell(ARGV[4]) return 1"
-
-_NOTES = (
-    _HEAD
-    + """
-local shelf, life = ARGV[4], tonumber(ARGV[5])
-local values, marks, written = P .. 'notes:value', P .. 'notes:marks', P .. 'notes:written'
-local function marked(of, mark) return P .. 'notes:marked:' .. of .. ':' .. mark end
-"""
-)
-
-KEEP_NOTE = (
-    _NOTES
-    + """
-local most, key, value, its_marks = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
-local place = shelf .. '\\n' .. key
-local function forget(old)
-  local there = redis.call('HGET', marks, old)
-  for _, mark in ipairs(there and cjson.decode(there) or {}) do
-    redis.call('SREM', marked(owner_of(old, '\\n'), mark), old)
-  end
-  redis.call('HDEL', marks, old)
-  redis.call('HDEL', values, old)
-  redis.call('ZREM', written, old)
-end
-redis.call('ZADD', written, now, place)  -- first: who is out of memory says so before anything is removed
-forget(place)
-redis.call('ZADD', written, now, place)
-redis.call('HSET', values, place, value)
-redis.call('HSET', marks, place, its_marks)
-for _, mark in ipairs(cjson.decode(its_marks)) do
-  redis.call('SADD', marked(shelf, mark), place)
-  redis.call('EXPIRE', marked(shelf, mark), life)
-end
-for _, old in ipairs(redis.call('ZRANGEBYSCORE', written, '-inf', '(' .. (now - life))) do forget(old) end
-for _, old in ipairs(redis.call('ZRANGE', written, 0, -most - 1)) do forget(old) end
-for _, name in ipairs({values, marks, written}) do redis.call('EXPIRE', name, life) end
-return 1
-"""
-)
-
-_FRESH = """
-local function fresh(place)
-  local when = redis.call('ZSCORE', written, place)
-  return when and tonumber(when) >= now - life and tonumber(when)
-end
-"""
-
-FIND_NOTE = (
-    _NOTES
-    + _FRESH
-    + """
-local place = shelf .. '\\n' .. ARGV[6]
-return fresh(place) and redis.call('HGET', values, place)
-"""
-)
-
-NEAREST_NOTE = (
-    _NOTES
-    + _FRESH
-    + """
-local count, best, latest = {}, false, 0
-for _, mark in ipairs(cjson.decode(ARGV[6])) do
-  for _, place in ipairs(redis.call('SMEMBERS', marked(shelf, mark))) do
-    count[place] = (count[place] or 0) + 1
-  end
-end
-for place, common in pairs(count) do
-  local when = fresh(place)
-  if when and (not best or common > count[best] or (common == count[best] and when > latest)) then
-    best, latest = place, when
-  end
-end
-return best and {string.sub(best, #shelf + 2), redis.call('HGET', values, best)}
-"""
-)
-
-SCRIPTS = {
-    "JOIN": JOIN,
-    "BEAT": BEAT,
-    "PUT": PUT,
-    "FIND": FIND,
-    "REMOVE": REMOVE,
-    "TURNS": TURNS,
-    "WAITING": WAITING,
-    "HOLDING": HOLDING,
-    "TELL": TELL,
-    "KEEP_NOTE": KEEP_NOTE,
-    "FIND_NOTE": FIND_NOTE,
-    "NEAREST_NOTE": NEAREST_NOTE,
-}
-
-
-# --------------------------------------------------------------------------
 
 PREFIX = "headrace:"
 ANSWER_S = 1.0
@@ -484,11 +97,23 @@ class RedisStore:
         words = self._words(self._owner, gate, limit, told, "1" if one_model else "0")
         return [str(one) for one in self._ask_server(lambda: self._calls.ask("TURNS", words, when_queued))]
 
-    def waiting(self, gate: str, before: str = "") -> int:
-        return int(self._run("WAITING", gate, before))
+    def waiting(self, gate: str, before: str = "", name: str | None = None) -> int:
+        return int(self._run("WAITING", gate, before, "0" if name is None else "1", name or ""))
 
     def holding(self, gates: Sequence[str]) -> list[int]:
         return [int(count) for count in self._run("HOLDING", json.dumps(list(gates)))]
+
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        inside, waiting = self._run("CROWD", gate, key)
+        return int(inside), int(waiting)
+
+    def take(self, name: str, size: int, at_most: float) -> Bucket:
+        took, level = self._run("TAKE", name, size, at_most)
+        return Bucket(bool(took), float(level))
+
+    def count(self, name: str, day: str, amounts: Mapping[str, int], known: Mapping[str, int]) -> Sums:
+        found = self._run("COUNT", name, day, json.dumps(dict(amounts)), json.dumps(dict(known)))
+        return {what: int(total) for what, total in zip(found[::2], found[1::2], strict=True)}
 
     def keep_note(self, shelf: str, note: Note) -> None:
         marks = json.dumps(list(note.marks))

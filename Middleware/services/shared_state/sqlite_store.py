@@ -9,10 +9,11 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from Middleware.services.shared_state.budgets import Bucket, Sums, merge_sums, refill, take_one
 from Middleware.services.shared_state.store import (
     LEASE_S,
     MESSAGE_LIFE_S,
@@ -24,8 +25,10 @@ from Middleware.services.shared_state.store import (
     StoreLost,
 )
 from Middleware.services.shared_state.turns import (
+    NOTHING,
     Ask,
     Queue,
+    Rounds,
     Row,
     grow_rows,
     may_take_spare_turn,
@@ -40,6 +43,8 @@ BUSY_TIMEOUT_S = 1.0
 """Transactions take well under a millisecond: who waits so long for one has no working file."""
 BLOCK_S = 0.02
 """So long SQLite itself waits, in which a worker of gevent does nothing else; the rest is slept away."""
+_PEOPLE = ""
+"""In the place of a name in LastTurns: how many turns in a row went to people."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS Members (Owner TEXT PRIMARY KEY, Beat REAL);
@@ -49,9 +54,14 @@ CREATE TABLE IF NOT EXISTS Places (
     UNIQUE (Gate, Ticket));
 CREATE INDEX IF NOT EXISTS PlacesByState ON Places (Gate, State, Number);
 CREATE TABLE IF NOT EXISTS Asks (
-    Gate TEXT, Ticket TEXT, Machine TEXT, Model TEXT, PRIMARY KEY (Gate, Ticket));
+    Gate TEXT, Ticket TEXT, Machine TEXT, Model TEXT, Name TEXT, Background INTEGER, Came REAL,
+    PRIMARY KEY (Gate, Ticket));
 CREATE TABLE IF NOT EXISTS MachineRows (
     Gate TEXT, Machine TEXT, Model TEXT, Turns INTEGER, PRIMARY KEY (Gate, Machine));
+CREATE TABLE IF NOT EXISTS LastTurns (Gate TEXT, Name TEXT, Number INTEGER, PRIMARY KEY (Gate, Name));
+CREATE TABLE IF NOT EXISTS Buckets (Name TEXT PRIMARY KEY, Level REAL, At REAL);
+CREATE TABLE IF NOT EXISTS Days (
+    Name TEXT, Day TEXT, What TEXT, Total INTEGER, PRIMARY KEY (Name, Day, What));
 CREATE TABLE IF NOT EXISTS Messages (Number INTEGER PRIMARY KEY AUTOINCREMENT, Text TEXT, Told REAL);
 CREATE TABLE IF NOT EXISTS Notes (
     Number INTEGER PRIMARY KEY AUTOINCREMENT, Shelf TEXT, Key TEXT, Value TEXT, Written REAL,
@@ -146,18 +156,19 @@ class SqliteStore:
             self._check_known(sql)
             if places != Places():
                 self._place(sql, gate, places)
-            queue, owners = _queue_of(sql, gate, limit, one_model)
+            queue, owners = _queue_of(sql, gate, limit, one_model, self._clock())
             turns = next_turns(queue)
             mine = [ticket for ticket in turns if owners[ticket] == self._owner]
             _set_state(sql, gate, "holds", mine)
-            _write_rows(sql, gate, grow_rows(queue.rows, map(queue.asks.get, mine)))
+            if queue.asks and mine:
+                _write_turns(sql, gate, queue, mine)
             if places.leave and len(mine) < len(turns):
                 self._tell(sql, f"gate {gate}")
             mine += [ticket for ticket in places.spare if self._took_spare_turn(sql, gate, ticket, queue)]
         return mine
 
     def _took_spare_turn(self, sql: sqlite3.Connection, gate: str, ticket: str, queue: Queue) -> bool:
-        queue, _ = _queue_of(sql, gate, queue.limit, queue.one_model)
+        queue, _ = _queue_of(sql, gate, queue.limit, queue.one_model, self._clock())
         took = may_take_spare_turn(queue, queue.asks.get(ticket))
         if took:
             insert = "INSERT OR IGNORE INTO Places (Gate, Ticket, Owner, State) VALUES (?, ?, ?, 'holds')"
@@ -167,14 +178,20 @@ class SqliteStore:
         return took
 
     def _place(self, sql: sqlite3.Connection, gate: str, places: Places) -> None:
+        sql.execute(
+            "DELETE FROM LastTurns WHERE Gate = ? AND NOT EXISTS (SELECT 1 FROM Places WHERE Gate = ?)",
+            (gate, gate),
+        )
         for table in ("Places", "Asks"):
             sql.executemany(
                 f"DELETE FROM {table} WHERE Gate = ? AND Ticket = ?",
                 [(gate, ticket) for ticket in places.leave],
             )
         sql.executemany(
-            "INSERT OR REPLACE INTO Asks VALUES (?, ?, ?, ?)",
-            [(gate, ticket, *ask) for ticket, ask in places.asks.items()],
+            "INSERT INTO Asks VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (Gate, Ticket) DO UPDATE SET Machine = excluded.Machine, Model = excluded.Model,"
+            " Name = excluded.Name, Background = excluded.Background",
+            [(gate, ticket, *ask, self._clock()) for ticket, ask in places.asks.items()],
         )
         sql.executemany(
             "DELETE FROM Places WHERE Gate = ? AND Ticket = ? AND State = 'behind'",
@@ -187,13 +204,14 @@ class SqliteStore:
             )
         _set_state(sql, gate, "holds", list(places.hold))
 
-    def waiting(self, gate: str, before: str = "") -> int:
+    def waiting(self, gate: str, before: str = "", name: str | None = None) -> int:
         with self._transaction("DEFERRED") as sql:
             count = sql.execute(
-                "SELECT COUNT(*) FROM Places JOIN Members USING (Owner)"
+                "SELECT COUNT(*) FROM Places JOIN Members USING (Owner) LEFT JOIN Asks USING (Gate, Ticket)"
                 " WHERE Gate = ? AND State = 'waits' AND Beat >= ? AND (? = '' OR Number <"
-                " (SELECT Number FROM Places WHERE Gate = ? AND Ticket = ? AND State = 'waits'))",
-                (gate, self._clock() - LEASE_S, before, gate, before),
+                " (SELECT Number FROM Places WHERE Gate = ? AND Ticket = ? AND State = 'waits'))"
+                " AND (? IS NULL OR COALESCE(Name, '') = ?)",
+                (gate, self._clock() - LEASE_S, before, gate, before, name, name),
             ).fetchone()
         return int(count[0])
 
@@ -240,6 +258,37 @@ class SqliteStore:
                 (*marks, shelf, self._clock() - NOTE_LIFE_S),
             ).fetchone()
         return found
+
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        with self._transaction("DEFERRED") as sql:
+            inside, waiting = sql.execute(
+                "SELECT TOTAL(State = 'holds'), TOTAL(State <> 'holds') FROM Places"
+                " JOIN Members USING (Owner) JOIN Asks USING (Gate, Ticket) WHERE Gate = ? AND Beat >= ?"
+                " AND (Name = ? OR substr(Name, 1, ?) = ?)",
+                (gate, self._clock() - LEASE_S, key, len(key) + 1, f"{key} "),
+            ).fetchone()
+        return int(inside), int(waiting)
+
+    def take(self, name: str, size: int, at_most: float) -> Bucket:
+        with self._transaction() as sql:
+            now = self._clock()
+            find = "SELECT Level, At FROM Buckets WHERE Name = ?"
+            level, at = sql.execute(find, (name,)).fetchone() or (float(size), now)
+            taken = take_one(min(refill(level, size, now - at), at_most))
+            sql.execute("INSERT OR REPLACE INTO Buckets VALUES (?, ?, ?)", (name, taken.level, now))
+        return taken
+
+    def count(self, name: str, day: str, amounts: Mapping[str, int], known: Mapping[str, int]) -> Sums:
+        with self._transaction() as sql:
+            find = "SELECT What, Total FROM Days WHERE Name = ? AND Day = ?"
+            before: Sums = dict(sql.execute(find, (name, day)).fetchall())
+            sums = dict(before)
+            merge_sums(sums, amounts, known)
+            if sums != before:
+                sql.execute("DELETE FROM Days WHERE Name = ? AND Day < ?", (name, day))
+                rows = [(name, day, what, total) for what, total in sums.items()]
+                sql.executemany("INSERT OR REPLACE INTO Days VALUES (?, ?, ?, ?)", rows)
+        return sums
 
     def tell(self, message: str) -> None:
         with self._transaction() as sql:
@@ -387,33 +436,60 @@ def _remove_notes(sql: sqlite3.Connection, which: str, values: tuple[object, ...
 
 
 def _queue_of(
-    sql: sqlite3.Connection, gate: str, limit: int, one_model: bool
+    sql: sqlite3.Connection, gate: str, limit: int, one_model: bool, now: float
 ) -> tuple[Queue, dict[str, str]]:
     """The queue of a gate as far as its next turns need it, and who owns its waiting tickets."""
     find = "SELECT Ticket, Owner FROM Places WHERE Gate = ? AND State = ? ORDER BY Number LIMIT ?"
-    asks = {
-        ticket: Ask(machine, model)
-        for ticket, machine, model in sql.execute(
-            "SELECT Ticket, Machine, Model FROM Asks WHERE Gate = ?", (gate,)
-        )
-    }
     holding = dict(sql.execute(find, (gate, "holds", limit)).fetchall())
-    queue = Queue(limit, holding, asks=asks, one_model=one_model)
+    queue = Queue(limit, holding, one_model=one_model)
     room = limit - len(holding)
     if room <= 0:
         return queue, {}
-    most = -1 if asks else room  # rows may choose any of them
+    _read_asks(sql, gate, queue, now)
+    most = -1 if queue.asks else room  # rows and names may choose any of them
     waiting = dict(sql.execute(find, (gate, "waits", most)).fetchall())
-    behind = {} if waiting else dict(sql.execute(find, (gate, "behind", -1 if asks else 1)).fetchall())
+    behind = {} if waiting else dict(sql.execute(find, (gate, "behind", -1 if queue.asks else 1)).fetchall())
     queue.waiting, queue.behind = waiting, behind
-    if asks:
-        found = sql.execute("SELECT Machine, Model, Turns FROM MachineRows WHERE Gate = ?", (gate,))
-        queue.rows = {machine: Row(model, turns) for machine, model, turns in found}
     return queue, waiting | behind
 
 
-def _write_rows(sql: sqlite3.Connection, gate: str, rows: dict[str, Row]) -> None:
+def _read_asks(sql: sqlite3.Connection, gate: str, queue: Queue, now: float) -> None:
+    """What its tickets ask for, and the turns that were given so far."""
+    asks, waited_s = {}, {}
+    columns = "Ticket, Machine, Model, Name, Background, Came"
+    for ticket, machine, model, name, background, came in sql.execute(
+        f"SELECT {columns} FROM Asks WHERE Gate = ?", (gate,)
+    ):
+        asks[ticket] = Ask(machine, model, name, bool(background))
+        if background:
+            waited_s[ticket] = now - came
+    if not asks:
+        return
+    queue.asks, queue.waited_s = asks, waited_s
+    found = sql.execute("SELECT Machine, Model, Turns FROM MachineRows WHERE Gate = ?", (gate,))
+    queue.rows = {machine: Row(model, turns) for machine, model, turns in found}
+    last = dict(sql.execute("SELECT Name, Number FROM LastTurns WHERE Gate = ? ORDER BY Number", (gate,)))
+    queue.rounds = Rounds(last, last.pop(_PEOPLE, 0))
+
+
+def _write_turns(sql: sqlite3.Connection, gate: str, queue: Queue, tickets: Sequence[str]) -> None:
+    """What these turns change."""
     sql.executemany(
         "INSERT OR REPLACE INTO MachineRows VALUES (?, ?, ?, ?)",
-        [(gate, machine, *row) for machine, row in rows.items()],
+        [
+            (gate, machine, *row)
+            for machine, row in grow_rows(queue.rows, map(queue.asks.get, tickets)).items()
+        ],
+    )
+    rounds = queue.rounds
+    for ticket in tickets:
+        rounds.note_turn(queue.asks.get(ticket))
+    names = {ask.name for ticket in tickets if (ask := queue.asks.get(ticket, NOTHING)).name}
+    numbers = {name: rounds.last[name] for name in names}
+    sql.executemany(
+        "INSERT OR REPLACE INTO LastTurns VALUES (?, ?, ?)",
+        [
+            (gate, name, number)
+            for name, number in ({**numbers, _PEOPLE: rounds.people} if names else {}).items()
+        ],
     )

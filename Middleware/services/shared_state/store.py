@@ -1,9 +1,9 @@
 """The one interface behind which processes share what they must know of each other.
 
-Four kinds of facts: records (which request runs, which one holds a key), places in the queues of gates,
-messages, and notes. All that a process wrote, but messages and notes, is void once it has not beaten for
-`LEASE_S`: a killed one frees what it held by itself. Notes are nobody's; they end by their age. Stores know
-nothing of requests; `member.py` puts them to use.
+Five kinds of facts: records (which request runs, which one holds a key), places in the queues of gates,
+messages, notes, and budgets. All that a process wrote, but the last three, is void once it has not beaten for
+`LEASE_S`: a killed one frees what it held by itself. Notes are nobody's; they end by their age. Budgets
+(`budgets.py`) are nobody's, either. Stores know nothing of requests; `member.py` puts them to use.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from Middleware.services.shared_state.budgets import Bucket, Sums, merge_sums, refill, take_one
 from Middleware.services.shared_state.turns import (
+    NOTHING,
     Ask,
     Queue,
+    Rounds,
     Row,
     grow_rows,
+    is_of_key,
     may_take_spare_turn,
     next_turns,
 )
@@ -53,7 +57,7 @@ class Places(NamedTuple):
 
     `leave`: neither wait nor hold any more; `hold`: are inside; `wait`: stand in the queue, in this order;
     `behind`: wait for an empty gate only; `spare`: come in now, if nobody waits and no model has to be loaded
-    for them, or not at all. `asks`: of those among them that ask for a model of a machine.
+    for them, or not at all. `asks`: of those among them that ask for a model of a machine, or have a name.
     """
 
     leave: Sequence[str] = ()
@@ -122,14 +126,32 @@ class SharedStore(Protocol):
         """
         ...
 
-    def waiting(self, gate: str, before: str = "") -> int:
+    def waiting(self, gate: str, before: str = "", name: str | None = None) -> int:
         """How many tickets of all living processes wait, without those behind. `before`: a ticket of this
-        process: only those that came before it, 0 when it does not wait (any more).
+        process: only those that came before it, 0 when it does not wait (any more). `name`: only those of
+        this name.
         """
         ...
 
     def holding(self, gates: Sequence[str]) -> list[int]:
         """How many tickets of all living processes are inside each of these gates."""
+        ...
+
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        """How many tickets of all living processes are inside and wait, those behind among them, that have
+        this name or one that begins with it and a blank.
+        """
+        ...
+
+    def take(self, name: str, size: int, at_most: float) -> Bucket:
+        """Take one out of a bucket that holds `size`, is full at first and within a minute again. `at_most`:
+        no more can be in it.
+        """
+        ...
+
+    def count(self, name: str, day: str, amounts: Mapping[str, int], known: Mapping[str, int]) -> Sums:
+        """Add to the sums of a name's day; gives all of them. `known`: they are no less."""
+        ...
 
     def keep_note(self, shelf: str, note: Note) -> None:
         """Write a note, over the one of this key on this shelf."""
@@ -160,22 +182,41 @@ class SharedStore(Protocol):
 
 @dataclass(slots=True)
 class _Gate:
-    """Tickets with their owners, in the order in which they came, and what they ask for."""
+    """Tickets with their owners, in the order in which they came, and what they ask for. `came`: when, of
+    those that have asked for a background turn.
+    """
 
     holding: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     behind: dict[str, str] = field(default_factory=dict)
     asks: dict[str, Ask] = field(default_factory=dict)
+    came: dict[str, float] = field(default_factory=dict)
+    rounds: Rounds = field(default_factory=Rounds)
 
     def all(self) -> tuple[dict[str, str], ...]:
         return self.holding, self.waiting, self.behind
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.holding or self.waiting or self.behind)
+
+    def note_asks(self, asks: Mapping[str, Ask], now: float) -> None:
+        self.asks.update(asks)
+        for ticket, ask in asks.items():
+            if ask.background:
+                self.came.setdefault(ticket, now)
+
+    def forget_ask(self, ticket: str) -> None:
+        self.asks.pop(ticket, None)
+        self.came.pop(ticket, None)
 
 
 @dataclass(slots=True)
 class Tables:
     """`beats`: owner -> time of its last beat. `records`: (kind, key) -> (owner, value). `rows`: gate ->
     machine -> its row; a gate that nobody uses keeps it, as the machine keeps its model. `notes`: (shelf,
-    key) -> note, and when it was written; the last one at the end.
+    key) -> note, and when it was written; the last one at the end. `buckets`: name -> level, and when it was
+    so. `days`: (name, day) -> its sums.
     """
 
     beats: dict[str, float] = field(default_factory=dict)
@@ -184,6 +225,8 @@ class Tables:
     rows: dict[str, dict[str, Row]] = field(default_factory=dict)
     inboxes: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[tuple[str, str], tuple[Note, float]] = field(default_factory=dict)
+    buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+    days: dict[tuple[str, str], Sums] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
 
@@ -249,22 +292,46 @@ class MemoryStore:
         with self._lock:
             self._check_known()
             there = self._tables.gates.get(gate)
-            if there is None:
+            if there is None or there.is_empty:  # the dead may have left an empty one
                 there = self._tables.gates[gate] = _Gate()
             self._place(there, places)
-            rows = self._tables.rows.get(gate, {})
-            queue = Queue(limit, there.holding, there.waiting, there.behind, there.asks, rows, one_model)
+            rows, waited_s = self._tables.rows.get(gate, {}), self._waited_s(there)
+            queue = Queue(
+                limit,
+                there.holding,
+                there.waiting,
+                there.behind,
+                there.asks,
+                rows,
+                one_model,
+                there.rounds,
+                waited_s,
+            )
             turns = next_turns(queue)
             mine = [ticket for ticket in turns if self._owner_in(there, ticket) == self._owner]
             self._let_in(there, mine)
-            if grown := grow_rows(rows, map(there.asks.get, mine)):
-                self._tables.rows.setdefault(gate, {}).update(grown)
+            if there.asks and mine:
+                self._note_turns(gate, there, mine)
             if places.leave and len(mine) < len(turns):
                 self._tell(f"gate {gate}")
             mine += self._spare_turns(there, queue, places)
-            if not (there.holding or there.waiting or there.behind):
+            if there.is_empty:
                 del self._tables.gates[gate]
         return mine
+
+    def _waited_s(self, gate: _Gate) -> Mapping[str, float]:
+        if not gate.came:
+            return gate.came
+        now = self._clock()
+        return {ticket: now - came for ticket, came in gate.came.items()}
+
+    def _note_turns(self, name: str, gate: _Gate, tickets: Sequence[str]) -> None:
+        """What these turns change."""
+        rows = self._tables.rows.get(name, {})
+        if grown := grow_rows(rows, map(gate.asks.get, tickets)):
+            self._tables.rows.setdefault(name, {}).update(grown)
+        for ticket in tickets:
+            gate.rounds.note_turn(gate.asks.get(ticket))
 
     @staticmethod
     def _owner_in(gate: _Gate, ticket: str) -> str | None:
@@ -284,15 +351,16 @@ class MemoryStore:
                 gate.holding[ticket] = self._owner
                 came.append(ticket)
             else:
-                gate.asks.pop(ticket, None)
+                gate.forget_ask(ticket)
         return came
 
     def _place(self, gate: _Gate, places: Places) -> None:
         for ticket in places.leave:
-            gate.asks.pop(ticket, None)
+            gate.forget_ask(ticket)
             for table in gate.all():
                 table.pop(ticket, None)
-        gate.asks.update(places.asks)
+        if places.asks:
+            gate.note_asks(places.asks, self._clock())
         for ticket in places.hold:
             gate.waiting.pop(ticket, None)
             gate.behind.pop(ticket, None)
@@ -305,12 +373,17 @@ class MemoryStore:
             if ticket not in gate.holding:
                 gate.behind.setdefault(ticket, self._owner)
 
-    def waiting(self, gate: str, before: str = "") -> int:
+    def waiting(self, gate: str, before: str = "", name: str | None = None) -> int:
         with self._lock:
             there = self._tables.gates.get(gate)
             if there is None or (before and before not in there.waiting):
                 return 0
-            return list(there.waiting).index(before) if before else len(there.waiting)
+            tickets = list(there.waiting)
+            if before:
+                tickets = tickets[: tickets.index(before)]
+            if name is None:
+                return len(tickets)
+            return sum(there.asks.get(ticket, NOTHING).name == name for ticket in tickets)
 
     def holding(self, gates: Sequence[str]) -> list[int]:
         with self._lock:
@@ -343,6 +416,32 @@ class MemoryStore:
         if nearest is None or wanted.isdisjoint(nearest.marks):
             return None
         return nearest.key, nearest.value
+
+    def crowd(self, gate: str, key: str) -> tuple[int, int]:
+        with self._lock:
+            self._bury()
+            there = self._tables.gates.get(gate) or _Gate()
+            of_key = {t for t, ask in there.asks.items() if is_of_key(ask.name, key)}
+            inside = len(of_key.intersection(there.holding))
+            return inside, len(of_key.intersection([*there.waiting, *there.behind]))
+
+    def take(self, name: str, size: int, at_most: float) -> Bucket:
+        with self._lock:
+            now = self._clock()
+            level, at = self._tables.buckets.get(name, (float(size), now))
+            taken = take_one(min(refill(level, size, now - at), at_most))
+            self._tables.buckets[name] = taken.level, now
+        return taken
+
+    def count(self, name: str, day: str, amounts: Mapping[str, int], known: Mapping[str, int]) -> Sums:
+        with self._lock:
+            days = self._tables.days
+            if (name, day) not in days:
+                for old in [one for one in days if one[0] == name and one[1] < day]:
+                    del days[old]
+                days[name, day] = {}
+            merge_sums(days[name, day], amounts, known)
+            return dict(days[name, day])
 
     def tell(self, message: str) -> None:
         with self._lock:
@@ -382,5 +481,5 @@ class MemoryStore:
             for table in gate.all():
                 for ticket in [ticket for ticket, owner in table.items() if owner in owners]:
                     del table[ticket]
-                    gate.asks.pop(ticket, None)
+                    gate.forget_ask(ticket)
             self._tell(f"gate {name}")

@@ -30,7 +30,7 @@ from Middleware.config.paths import (
 from Middleware.config.samplers import load_samplers
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, schema
-from Middleware.config.workflows import is_workflow, list_workflow_files, tool_faults
+from Middleware.config.workflows import is_workflow, list_workflow_files, routing_faults, tool_faults
 from Middleware.llmapis.sampler_translation import deep_merge, thinking_is_off, translate
 from Middleware.workflows.checks import endpoint_check, workflow_check
 from Middleware.workflows.checks.alias_check import alias_findings
@@ -256,6 +256,8 @@ def _slips(file: str, document: Any) -> Iterator[Finding]:
     yield from (Finding(file, f"/{field}", WARNING, why) for field, why in (ask(document) if ask else ()))
     if is_tool_file(file):
         yield from (Finding(file, pointer, ERROR, why) for pointer, why in tool_faults(document))
+    if file.startswith("Routing/"):
+        yield from (Finding(file, pointer, ERROR, why) for pointer, why in routing_faults(document))
     for folder, field in (("MCPServers/", "url"), ("Users/", "offlineWikiApiUrl")):
         url = document.get(field)
         if file.startswith(folder) and isinstance(url, str) and url and (why := address_fault(url)):

@@ -23,7 +23,7 @@ from Middleware.common.secrets import (
 from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.users import UserSettings
-from Middleware.config.workflows import WorkflowFile, load_routing
+from Middleware.config.workflows import Category, Routing, WorkflowFile, load_routing
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_api import LlmApiService
@@ -215,11 +215,15 @@ class DryRun(WorkflowManager):
         chosen = self.changes.get(ROUTING)
         return value if chosen is None else str(chosen["conditionalKey"])
 
+    def category_by_meaning(self, routing: Routing, question: ClientQuestion) -> Category | None:
+        """None: nothing is embedded here, so the categorisation workflow decides."""
+        return None
+
     def _categories(self) -> dict[str, str]:
         """What the categorisation workflow is told in a request: the user's routing."""
         if not self.user.routing_config:
             return {}
-        categories = load_routing(self.snapshot, self.user.routing_config)
+        categories = load_routing(self.snapshot, self.user.routing_config).categories
         return {category.name: category.description for category in categories}
 
 

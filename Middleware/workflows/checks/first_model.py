@@ -62,7 +62,7 @@ def _answering_workflow(
         return user.custom_workflow, None
     if not (user.routing_config and user.categorization_workflow):
         return paths.DEFAULT_WORKFLOW, None
-    categories = load_routing(snapshot, user.routing_config)
+    categories = load_routing(snapshot, user.routing_config).categories
     if len(categories) > 1:
         raise _NobodyKnows
     return categories[0].workflow, None

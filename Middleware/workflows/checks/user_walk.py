@@ -33,6 +33,7 @@ from Middleware.config.samplers import load_samplers
 from Middleware.config.users import NO_CUSTOM_WORKFLOW, UserSettings
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, missing_nodes
 from Middleware.config.workflows import (
+    BY_MEANING,
     WorkflowFile,
     input_count,
     load_routing,
@@ -43,10 +44,10 @@ from Middleware.config.workflows import (
     tool_offer,
 )
 from Middleware.workflows.checks.endpoint_check import endpoint_findings, reading_remarks, with_backups
+from Middleware.workflows.checks.routing_check import lost_categories, meaning_remarks
 from Middleware.workflows.checks.workflow_check import (
     NodePlace,
     WorkflowReach,
-    lost_categories,
     moving_times,
     node_places,
     unguarded_findings,
@@ -307,18 +308,24 @@ class UserWalk:
         yield Wanted(user.categorization_workflow, self._file, "/categorizationWorkflow", categorises=True)
         try:
             with self._snapshot.spelling.named_at(self._file, "/routingConfig"):
-                file = self._snapshot.find(paths.routing_file(user.routing_config)) or ""
-                categories = load_routing(self._snapshot, user.routing_config)
+                routing = load_routing(self._snapshot, user.routing_config)
         except ConfigMissing as error:
             self._note(self._file, "/routingConfig", ERROR, error.message)
             return
         except ConfigError as error:
             self.files_read.add(error.file)
             return
+        file = routing.file
         self.files_read.add(file)
-        for lost, why in lost_categories(categories):
+        for lost, why in lost_categories(routing.categories):
             self._note(file, json_pointer([lost.name]), WARNING, why)
-        for category in categories:
+        for pointer, why in meaning_remarks(routing):
+            self._note(file, pointer, WARNING, why)
+        if routing.by_meaning is not None:
+            key = "embeddingEndpointName"
+            own = {key: routing.by_meaning.embedding_endpoint_name}
+            self._embedder(file, json_pointer([BY_MEANING]), own, key)
+        for category in routing.categories:
             yield Wanted(category.workflow, file, json_pointer([category.name, "workflow"]))
 
     def _settings(self, key: str, name: str) -> Iterator[Wanted]:

@@ -17,7 +17,6 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.config import validation
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
-from Middleware.config.workflows import Category
 from Middleware.llmapis.sampler_translation import CANONICAL_SAMPLERS
 from Middleware.utilities.streaming_utils import Rules, rules_now
 from Middleware.workflows.dispatch.llm_dispatch import LATE_BESIDE_PROMPT
@@ -29,7 +28,6 @@ from Middleware.workflows.handlers.node_types import (
     node_schema,
     number_defaults,
 )
-from Middleware.workflows.managers.categorization import matching_name
 from Middleware.workflows.models.node_keys import DEFAULT_TYPE, EARLY_CHOICES
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
 from Middleware.workflows.processors.read_ahead import obstacle_to_reading
@@ -271,26 +269,6 @@ def repeated_locks(nodes: Sequence[NodeConfig]) -> Iterator[tuple[int, str]]:
         if lock in holders:
             yield index, f"node {holders[lock] + 1} already holds this lock, so the run always ends here"
         holders.setdefault(lock, index)
-
-
-def lost_categories(categories: Sequence[Category]) -> Iterator[tuple[Category, str]]:
-    """Categories that no answer can pick, and why."""
-    earlier: list[tuple[str, str]] = []
-    for category in categories:
-        name = matching_name(category.name)
-        winner = next((label for label, word in earlier if word in name), None)
-        if len(name.split()) > 1:
-            yield (
-                category,
-                "can never be chosen, because answers are compared word by word and this name "
-                "contains a space",
-            )
-        elif winner is not None:
-            yield (
-                category,
-                f"can never be chosen, because {winner!r} comes first and matches wherever this one does",
-            )
-        earlier.append((category.name, name))
 
 
 # --------------------------------------------------------------------------

@@ -481,19 +481,19 @@ MOST = 10_000
 
 
 class HourlyWarnings:
-    """Thread-safe. `clock`: seconds that only grow."""
+    """Thread-safe. `clock`: seconds that only grow. `every_s`: where an hour is too long."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, every_s: float = HOUR_S) -> None:
+        self._clock, self._every_s = clock, every_s
         self._lock = threading.Lock()
         self._logged: dict[tuple[str, str], float] = {}
 
     def is_due(self, user: str, subject: str) -> bool:
-        """True at most once an hour for a user and a subject; who gets True logs the warning."""
+        """True at most once in that time for a user and a subject; who gets True logs the warning."""
         now, key = self._clock(), (user, subject)
         with self._lock:
             last = self._logged.get(key)
-            if last is not None and now - last < HOUR_S:
+            if last is not None and now - last < self._every_s:
                 return False
             self._logged.pop(key, None)
             if len(self._logged) >= MOST:

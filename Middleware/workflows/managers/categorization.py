@@ -1,6 +1,7 @@
 """Which workflow answers a request: the one that the model field picked, the user's own, or one by category.
 
-A category is named by the user's categorisation workflow. Source: spec workflows.md 3.4, 4, 16.8.
+A category is named by the user's categorisation workflow, unless the routing file tells it by meaning.
+Source: spec workflows.md 3.4, 4, 16.8; agents.md 8.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def open_answer_run(manager: WorkflowManager, question: ClientQuestion) -> Batch
         _ensure_default(manager)
         return manager.open_run(DEFAULT_WORKFLOW, question)
     with _named_by_user(manager, "routingConfig"):
-        categories = load_routing(manager.snapshot, user.routing_config)
+        routing = load_routing(manager.snapshot, user.routing_config)
+    categories = routing.categories
     if len(categories) == 1:
         with _named_by(manager, categories[0]):
             return manager.open_run(categories[0].workflow, question)
@@ -63,7 +65,9 @@ def open_answer_run(manager: WorkflowManager, question: ClientQuestion) -> Batch
     asked = prepare_question(question)
 
     def routed_batches() -> Generator[Batch, None, None]:
-        category = chosen_category(manager, categorization, categories, asked)
+        category = manager.category_by_meaning(routing, asked) or chosen_category(
+            manager, categorization, categories, asked
+        )
         name = category.workflow if category else DEFAULT_WORKFLOW
         with _named_by(manager, category):
             file = load_workflow(manager.snapshot, user, name)

@@ -11,19 +11,20 @@ import logging
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from functools import cache
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import ClientQuestion, RequestContext, target_name
+from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request, target_name
 from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.workflows import WorkflowFile, load_workflow
+from Middleware.config.workflows import Category, Routing, WorkflowFile, load_workflow
 from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.workflows.dispatch.client_wishes import unused_fields
+from Middleware.workflows.managers.meaning_routing import category_by_meaning
 from Middleware.workflows.models.execution_context import (
     ChildCall,
     NodeResult,
@@ -112,6 +113,10 @@ class WorkflowManager:
         run = Run(self.state, file, bare, internal=True, chain=(file.name,), categories=categories)
         return _value_of(self.processor(run))
 
+    def category_by_meaning(self, routing: Routing, question: ClientQuestion) -> Category | None:
+        """As `meaning_routing.category_by_meaning`."""
+        return category_by_meaning(self.state, routing, question)
+
     def run_child(self, context: NodeContext, call: ChildCall) -> NodeResult:
         """A nested run: its value if it is internal, else its answer, still to be pulled."""
         parent = context.run
@@ -126,9 +131,12 @@ class WorkflowManager:
         file = load_workflow(
             self.snapshot, self.user, call.name, folder=call.folder, calling_folder=parent.file.folder
         )
-        seen = replace(parent.question, messages=context.messages if call.messages is None else call.messages)
+        seen = copy_with(
+            parent.question, messages=context.messages if call.messages is None else call.messages
+        )
+        state = parent.state.in_scope(call.scope) if call.scope else parent.state
         run = Run(
-            self.state,
+            state,
             file,
             seen if call.with_tools else seen.without_tools(),
             internal=call.internal or parent.internal or not context.is_responder,
@@ -140,9 +148,19 @@ class WorkflowManager:
             label=call.label,
         )
         processor = self.processor(run)
+        if call.scope:
+            return self._value_in_scope(processor, state)
         if run.internal:
             return _value_of(processor)
         return NodeStream(processor.execute(), cleaned=True, value=lambda: processor.value)
+
+    def _value_in_scope(self, processor: WorkflowProcessor, state: RequestState) -> NodeValue:
+        """The value of an internal run that can be ended alone."""
+        with enter_request(state.request):
+            try:
+                return _value_of(processor)
+            finally:
+                self.state.pictures_taken |= state.pictures_taken
 
     def guard_answer(self, batches: Generator[Batch, None, None], question: ClientQuestion) -> Batches:
         """`batches` with the promises of an answer: one finish chunk, and no failure after it."""
@@ -220,7 +238,7 @@ def prepare_question(question: ClientQuestion) -> ClientQuestion:
         said = text and not text.isspace()
         if said or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
             kept.append(message)
-    return replace(
+    return copy_with(
         question,
         messages=kept,
         discussion_id=question.discussion_id or found,
@@ -240,7 +258,7 @@ def plain_question(question: ClientQuestion) -> ClientQuestion:
                 continue
             message = {**message, "content": bare}
         kept.append(message)
-    return replace(question, messages=kept, discussion_id=None, has_conversation=bool(question.messages))
+    return copy_with(question, messages=kept, discussion_id=None, has_conversation=bool(question.messages))
 
 
 def _make_room_for(depth: int) -> None:

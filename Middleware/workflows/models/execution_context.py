@@ -93,7 +93,8 @@ class ChildCall:
 
     `folder`: the node's folder override. `inputs`: filled texts. `messages`: None = the caller's own list.
     `internal`: true = never answers, whatever the caller's role.
-    `label`: the key by which the node chose this workflow.
+    `label`: the key by which the node chose this workflow. `scope`: an id of the cancellation service by
+    which this run can be ended alone; empty: it ends with the request.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ChildCall:
     internal: bool = False
     with_tools: bool = True
     label: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
+from Middleware.common.copies import copy_with
 from Middleware.common.types import JsonObject, Messages, NodeConfig
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
@@ -115,7 +116,7 @@ class NodeContext(ExecutionContext):
         node, llm_handler = self._loaded_model()
         if node is self.config and llm_handler is None and stamps is None and key is None:
             return self
-        return replace(
+        return copy_with(
             self,
             config=node,
             llm_handler=llm_handler,
@@ -136,7 +137,7 @@ class NodeContext(ExecutionContext):
     def _with_choices(self, node: NodeConfig) -> NodeConfig:
         """With the placeholders of fields filled that hold one of several values."""
         filled = {
-            name: variables.fill_early(node[name], self.source())
+            name: self._fill_early(node[name])
             for name in EARLY_CHOICES
             if isinstance(node.get(name), str) and "{" in node[name]
         }
@@ -146,7 +147,6 @@ class NodeContext(ExecutionContext):
         return self.run.place(self.node_number - 1)
 
     def _model(self, node: NodeConfig) -> LlmHandler:
-        source = self.source()
         preset = node.get("preset")
         if preset is None:
             preset = node.get("presetName")
@@ -158,8 +158,8 @@ class NodeContext(ExecutionContext):
         if self.run.plain:
             return LlmHandler.of(self._plain_service(str(node["endpointName"]), taken))
         llm = LlmApiService(
-            variables.fill_early(str(node["endpointName"]), source),
-            variables.fill_early(str(preset), source) if preset else None,
+            self._fill_early(str(node["endpointName"])),
+            self._fill_early(str(preset)) if preset else None,
             token_limit(taken, common_value(node, "maxResponseSizeInTokens")),
             self.stream,
             user=self.user,
@@ -167,6 +167,10 @@ class NodeContext(ExecutionContext):
             wished=wished_samplers(taken),
         )
         return LlmHandler.of(llm)
+
+    def _fill_early(self, text: str) -> str:
+        """`endpointName`, `preset`. Nothing is gathered for a text that names nothing."""
+        return variables.fill_early(text, self.source()) if "{" in text else text
 
     def _plain_service(self, endpoint: str, taken: JsonObject) -> LlmApiService:
         """An endpoint that is asked as it is: no preset, and no limit but the client's."""
@@ -227,6 +231,8 @@ class NodeContext(ExecutionContext):
         drop_system: bool = False,
         steady: bool = False,
     ) -> str:
+        if variables.is_plain(text, self.config):
+            return text
         return variables.fill(text, self.source(messages, drop_system=drop_system, steady=steady))
 
     def fill_parts(self, text: str) -> tuple[str, str | None]:
@@ -240,7 +246,7 @@ class NodeContext(ExecutionContext):
 
     def dispatch(self, call: LlmCall) -> NodeResult:
         if self.run.plain:
-            call = replace(call, whole=True)
+            call = copy_with(call, whole=True)
         asked, demand = LLMDispatchService.prepare(self, call)
         self.notes.prompt_tokens = asked.prompt_tokens
         result = LLMDispatchService.send(self, call, asked, demand)
@@ -252,11 +258,11 @@ class NodeContext(ExecutionContext):
         return result
 
     def with_node(self, config: NodeConfig) -> NodeContext:
-        authored = replace(
+        authored = copy_with(
             self, config=config, llm_handler=None, stream=False, is_responder=False, is_internal=True
         )
         node, llm_handler = authored._loaded_model()
-        return replace(authored, config=node, llm_handler=llm_handler)
+        return copy_with(authored, config=node, llm_handler=llm_handler)
 
     def acquire_lock(self, lock_id: str) -> bool:
         locking = self.run.state.services.locking(lock_database_of(self.user))

@@ -16,10 +16,7 @@ from dataclasses import dataclass, replace
 
 from Middleware.common.errors import ConfigError, MiddlewareError
 from Middleware.common.request_context import (
-    AnswerState,
-    EndpointReach,
     RequestContext,
-    UsageSum,
     enter_request,
 )
 from Middleware.common.types import NodeConfig
@@ -267,16 +264,7 @@ def _reading_id(context: NodeContext) -> str:
 
 
 def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> None:
-    """Do it beside the request: what it is told and asked of this work concerns it no more."""
-    own = replace(
-        request,
-        setup_done=lambda: None,
-        trace=None,
-        node=None,
-        reach=EndpointReach(),
-        answer=AnswerState(),
-        usage=UsageSum(),
-    )
+    own = request.beside()
 
     def run() -> None:
         with enter_request(own):

@@ -11,7 +11,8 @@ import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +34,7 @@ from Middleware.services.locking_service import LockingService
 from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.services.timestamp_service import RequestStamps
-from Middleware.utilities.encryption_utils import KeyCache, api_key_hash
+from Middleware.utilities.encryption_utils import KeyCache, folder_of_key
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.models.node_keys import DEFAULT_TYPE
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues
@@ -69,7 +70,7 @@ class RequestState:
         self, request: RequestContext, user: UserSettings, snapshot: ConfigSnapshot, services: ProcessServices
     ) -> None:
         self.request, self.user, self.snapshot, self.services = request, user, snapshot, services
-        self.api_key_hash = api_key_hash(request.api_key) if request.api_key else None
+        self.api_key_hash = folder_of_key(request.api_key, request.asker.folder)
         self.extra_threads = threading.BoundedSemaphore(max(1, user.max_parallel_nodes))
         self.extra_threads.acquire()  # the thread that runs the request
         self.run_trace: RunTrace | None = request.trace
@@ -88,6 +89,12 @@ class RequestState:
         self._parts: dict[bool, SystemParts] = {}
         self._stamps: dict[str, RequestStamps] = {}
         self._guard = threading.Lock()
+
+    def in_scope(self, scope: str) -> RequestState:
+        """The same for a run that can be ended alone, by the id `scope`."""
+        own = copy(self)
+        own.request = replace(self.request, request_id=scope)
+        return own
 
     @cached_property
     def encryption_key(self) -> bytes | None:

@@ -16,9 +16,9 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, cast
 
-from Middleware.common.errors import RequestCancelled
+from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, is_installed, launch_facts
 from Middleware.workflows.tools.script_check import (
     HOUSE,
@@ -164,17 +164,49 @@ def call_script(
 
     Raises TimeoutError when `Invoke` takes longer than `timeout_s`; it goes on in its thread, unheard.
     """
+    invoke = script_function(path)
+
+    def call() -> Any:
+        return _outcome(path, caller, lambda: invoke(*args, **kwargs))
+
+    return call() if timeout_s is None else _in_time(call, timeout_s, path.name)
+
+
+def script_function(path: Path) -> Callable[..., Any]:
+    """`Invoke` of a script, loaded afresh. Raises whatever loading raises, AttributeError without `Invoke`,
+    TypeError if it is not callable.
+    """
     prepare_search_path()
     invoke = getattr(_compiled.load(path), "Invoke", None)
     if invoke is None:
         raise AttributeError(f"the script {path.name} has no function 'Invoke'")
     if not callable(invoke):
         raise TypeError(f"'Invoke' in the script {path.name} is not a function")
+    return cast(Callable[..., Any], invoke)
 
-    def call() -> Any:
-        return _outcome(path, caller, lambda: invoke(*args, **kwargs))
 
-    return call() if timeout_s is None else _in_time(call, timeout_s, path.name)
+def find_script(name: str, allowed: Sequence[str] | None) -> Path:
+    """The real place of a script that a config names. `allowed`: the user's `pythonModuleRoots`.
+
+    Raises FileNotFoundError, ConfigError.
+    """
+    path = locate(name)[0]
+    ensure_in_roots(path, allowed)
+    return path
+
+
+def ensure_in_roots(path: Path, allowed: Sequence[str] | None) -> None:
+    """Raises ConfigError for a script outside the user's `pythonModuleRoots`. None: the user has none."""
+    if allowed is not None and not any(path.resolve().is_relative_to(_folder(folder)) for folder in allowed):
+        raise ConfigError(f"the script {path} lies in none of the user's 'pythonModuleRoots'")
+
+
+def _folder(name: str) -> Path:
+    """A folder of `pythonModuleRoots`, found as scripts are; a missing one holds nothing."""
+    try:
+        return locate(name)[0].resolve()
+    except FileNotFoundError:
+        return Path(name).expanduser().resolve()
 
 
 def _instead_of_import(path: Path, error: ImportError) -> str:
@@ -197,12 +229,12 @@ def _outcome(path: Path, caller: str, call: Callable[[], Any]) -> Any:
     except (FileNotFoundError, RequestCancelled, KeyboardInterrupt):
         raise
     except (AttributeError, TypeError) as error:
-        _log(error, path, caller)
+        log_script_error(error, path, caller)
         return f"Error: Module '{path.name}' setup issue. Please check logs."
     except BaseException as error:
         if type(error).__module__.partition(".")[0] in _SERVERS:
             raise
-        _log(error, path, caller)
+        log_script_error(error, path, caller)
         if _is_dynamic_module_error(error):
             return _error_text(error, path)
         return "Error: An unexpected error occurred while processing your request. Please check system logs."
@@ -222,7 +254,8 @@ def _error_text(error: Any, path: Path) -> str:
     return f"{text}. Details: {details}" if details else text
 
 
-def _log(error: BaseException, path: Path, caller: str) -> None:
+def log_script_error(error: BaseException, path: Path, caller: str) -> None:
+    """Its kind and where it was raised; its text may hold what people wrote."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == str(path)] or list(frames)
     logger.error(

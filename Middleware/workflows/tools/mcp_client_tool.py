@@ -31,11 +31,12 @@ GRACE_S = 15.0
 class MCPClient:
     """For the current request's user; a request that is cancelled cancels its calls.
 
-    `caller`: the node that log lines name.
+    `caller`: the node that log lines name. `brief_media`: pictures and other bytes of a result stand as
+    `[image/png, 123 KB]`.
     """
 
-    def __init__(self, caller: str = "") -> None:
-        self._caller = caller
+    def __init__(self, caller: str = "", *, brief_media: bool = False) -> None:
+        self._caller, self._brief_media = caller, brief_media
 
     def call_tool(
         self,
@@ -65,7 +66,15 @@ class MCPClient:
         server = read_server(default_snapshot(), server_name)
         asked = _sendable(server_name, {"tool": tool, "arguments": dict(arguments)})
         private = request is None or request.privacy
-        question = McpRequest(server, user, asked["tool"], asked["arguments"], timeout, private)
+        question = McpRequest(
+            server,
+            user,
+            asked["tool"],
+            asked["arguments"],
+            timeout,
+            private,
+            brief_media=self._brief_media,
+        )
         with log_outside_call("MCP", server_name, self._caller) as outcome:
             outcome.status = "failed"
             result = _wait_for_answer(question, request.request_id if request else "")

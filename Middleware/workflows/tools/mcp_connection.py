@@ -35,6 +35,7 @@ from Middleware.utilities.network_security_utils import (
     system_resolver,
 )
 from Middleware.utilities.sensitive_logging_utils import REDACTED
+from Middleware.utilities.text_utils import media_note
 from Middleware.workflows.tools import mcp_stdio
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
 from Middleware.workflows.tools.mcp_stdio import NotRead, stdio_streams, too_long
@@ -521,14 +522,28 @@ def describe_error(error: BaseException, server: McpServer) -> str:
     return mask_secrets(str(cause) or type(cause).__name__, *server.secrets)
 
 
-def flatten_result(result: types.CallToolResult) -> str:
-    """The text of a result: structured content as JSON, else all blocks put together."""
+def flatten_result(result: types.CallToolResult, *, brief_media: bool = False) -> str:
+    """The text of a result: structured content as JSON, else all blocks put together.
+
+    `brief_media`: as of `McpRequest`. Source: spec tools.md 5.3, agents.md 2.
+    """
     if result.structured_content is not None:
         return json.dumps(result.structured_content, ensure_ascii=False)
-    return "".join(_block(block) for block in result.content)
+    return "".join(_block(block, brief_media) for block in result.content)
 
 
-def _block(block: Any) -> str:
+def _block(block: Any, brief_media: bool) -> str:
     if isinstance(block, types.TextContent):
         return block.text
+    if brief_media and (note := _media(block)):
+        return note
     return json.dumps(block.model_dump(by_alias=True, mode="json", exclude_none=True), ensure_ascii=False)
+
+
+def _media(block: Any) -> str:
+    """`[image/png, 123 KB]` for a block of bytes; empty for any other."""
+    inner = block.resource if isinstance(block, types.EmbeddedResource) else block
+    data = inner.blob if isinstance(inner, types.BlobResourceContents) else getattr(inner, "data", None)
+    if not isinstance(data, str):
+        return ""
+    return media_note(inner.mime_type or "application/octet-stream", len(data) * 3 // 4)

@@ -61,6 +61,8 @@ class McpRequest:
     private: bool = True
     waited_s: float = 0.0
     """How much of the time limit is over: the first call has waited for the package to be imported."""
+    brief_media: bool = False
+    """Pictures, sounds and other bytes of a result stand as what they are, not as their base64."""
 
     @property
     def key(self) -> str:

@@ -167,7 +167,7 @@ class Sessions:
         except MCPError as error:
             reason = describe_error(error, request.server)
             raise await self._failure(connection, request, reason) from error
-        text = flatten_result(result)
+        text = flatten_result(result, brief_media=request.brief_media)
         if result.is_error:
             raise await self._failure(connection, request, text or "the tool did not give a reason")
         return _cut_text(text, request.server.max_result_bytes)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from Middleware.common.errors import ConfigError, where
+from Middleware.common.types import NodeConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.workflows.variables import jinja_text
 from Middleware.workflows.variables.conversation import VariableSource
@@ -41,6 +42,7 @@ __all__ = [
     "fill_override",
     "fill_parts",
     "fill_prefix",
+    "is_plain",
 ]
 
 logger = logging.getLogger(__name__)
@@ -115,6 +117,11 @@ def _find_configured(name: str, values: Mapping[str, Any]) -> Found | None:
 # --------------------------------------------------------------------------
 
 _LIKE_A_NAME = re.compile(r"[\w-]+")
+
+
+def is_plain(text: str, node: NodeConfig) -> bool:
+    """Whether `fill` gives the text as it is in this node: then nothing need be gathered for it."""
+    return type(text) is str and "{" not in text and "}" not in text and not node.get("jinja2")
 
 
 def fill(text: str, source: VariableSource) -> str:

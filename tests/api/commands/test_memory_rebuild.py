@@ -101,7 +101,7 @@ class TestRebuild:
         ("document", "message"),
         [
             (b"{}", "found no list, allowed: a JSON list of messages"),
-            (b"[", "odd.json:1:2: not JSON: Expecting value"),
+            (b"[", "odd.json:1:2: not JSON: the file ends here; a closing ] or } is missing"),
             (b"[1]", "messages[0] must be an object"),
             (b"\xff", "odd.json:1:1: not UTF-8 text; save it as UTF-8"),
             (b"[" * 100_000, "nested too deeply"),

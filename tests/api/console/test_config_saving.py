@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -224,6 +225,18 @@ class TestMasks:
         assert (why.status, why.sentence) == (422, "/apiKey: *** stands for no old value")
         assert [one["pointer"] for one in why.fields["problems"]] == ["/apiKey"]
 
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ('{"apiKey": "***"\n "modelName": "b"}', "2:2: not JSON: a comma is missing before this"),
+            ('{"other": {"apiKey": "***"', "1:27: not JSON: the file ends here; a closing ] or } is missing"),
+        ],
+    )
+    def test_a_text_that_is_no_json_is_told_as_such(self, refused, text, place):
+        """At its place in the page, not as masks that stand for nothing (workbench.md 16.5)."""
+        why = refused(BIG, text)
+        assert (why.status, why.sentence) == (422, place)
+
     def test_stars_in_a_text_are_a_text(self, house, write):
         """Spec 16.9."""
         text = '[{"type": "StaticResponse", "content": "***"}]'
@@ -253,6 +266,63 @@ class TestBytesThatAreNoText:
         text = '[{"type": "StaticResponse", "content": "\ufffd!"}]'
         write(MAIN, text)
         assert house.bytes_of(MAIN) == text.encode()
+
+
+class TestEarlierTexts:
+    """What saving has kept can be read, and so brought back (workbench.md 16.12)."""
+
+    @pytest.fixture
+    def earlier(self, house):
+        """`earlier()`: the list; `earlier(at)`: one of them, as the server answers."""
+
+        def ask(at="", file=MAIN):
+            return house.ask("GET", f"workflows/{file}/earlier{at and '/' + at}", rights=("look",))
+
+        return ask
+
+    def test_the_newest_first(self, house, write, earlier):
+        """With their time and size; a second one of the same second has a number."""
+        before = house.bytes_of(MAIN)
+        write(MAIN, nodes("one"))
+        write(MAIN, nodes("two"))
+        status, told = earlier()
+        sizes = [one["bytes"] for one in told["texts"]]
+        assert (status, sizes) == (200, [len(nodes("one")), len(before)])
+        assert all(abs(one["saved"] - time.time()) < 3600 for one in told["texts"])
+        names = [path.name.split(".")[1] for path in house.backups()]
+        assert sorted(one["at"] for one in told["texts"]) == sorted(names)
+        assert earlier(told["texts"][0]["at"]) == (
+            200,
+            {"at": told["texts"][0]["at"], "text": nodes("one")},
+        )
+
+    def test_of_a_file_that_was_never_saved(self, earlier):
+        assert earlier() == (200, {"texts": []})
+
+    def test_its_secrets_are_masked(self, house, write, earlier):
+        """As in every text that the page is shown."""
+        house.write(MAIN, '[{"type": "StaticResponse", "apiKey": "sk-1234567890abcdef"}]')
+        write(MAIN, nodes())
+        shown = earlier(earlier()[1]["texts"][0]["at"])[1]["text"]
+        assert "sk-1234567890abcdef" not in shown and '"apiKey": "***"' in shown
+
+    @pytest.mark.parametrize("at", ["20200101T000000Z", "..", "../../Users/mira", "x"])
+    def test_what_is_none(self, write, earlier, at):
+        write(MAIN, nodes())
+        assert earlier(at)[0] == 404
+
+    @pytest.mark.parametrize("file", ["Workflows/mira/None.json", "Users/mira.json", "Workflows/mira"])
+    def test_of_no_workflow_file(self, earlier, file):
+        assert earlier(file=file)[0] == 404
+
+    def test_a_copy_that_goes_meanwhile(self, house, write, earlier, monkeypatch):
+        """Another save prunes it."""
+        write(MAIN, nodes())
+        at = earlier()[1]["texts"][0]["at"]
+        known = config_files.kept_copies(house.root, MAIN)
+        house.backups()[0].unlink()
+        monkeypatch.setattr(config_saving, "kept_copies", lambda *_: known)
+        assert earlier(at) == (404, {"error": "there is no earlier text of that time"})
 
 
 class TestAtOnce:

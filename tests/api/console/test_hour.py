@@ -71,6 +71,35 @@ class TestSlots:
         run.end("done")
         assert last(hour, "tokens") == [43]
 
+    def test_tokens_of_a_long_answer_stand_where_they_came(self, hour, clock):
+        """Not as a peak at its end (workbench.md 16.10)."""
+        hour.note_change(run_of(), "arrived", None)
+        clock.now += 30
+        call = call_of(first=2.0, ended=30.0, usage={"completion_tokens": 280})
+        run = run_of(node_of(1, "", call), wall=NOW, ended=30.0)
+        hour.note_change(run, "ended", None)
+        assert last(hour, "tokens", 4) == [50, 100, 100, 30]
+
+    @pytest.mark.parametrize(
+        "facts",
+        [
+            {"first": None, "ended": 30.0},
+            {"first": 2.0, "ended": None},
+            {"first": 2.0, "ended": 2.0},
+            {"first": 2.0, "ended": 30.0, "kind": "embedding"},
+            {"first": -7200.0, "ended": -7100.0},
+        ],
+        ids=["nothing-came", "not-ended", "at-once", "no-model", "before-the-hour"],
+    )
+    def test_tokens_without_such_a_time_stand_at_the_end(self, hour, clock, facts):
+        """All of them, whatever is known of when they came."""
+        hour.note_change(run_of(), "arrived", None)
+        clock.now += 30
+        call = call_of(**facts, usage={"completion_tokens": 280})
+        run = run_of(node_of(1, "", call), wall=NOW, ended=30.0, all_usage={"completion_tokens": 290})
+        hour.note_change(run, "ended", None)
+        assert last(hour, "tokens", 4) == [0, 0, 0, 290]
+
     def test_first_texts(self, hour):
         """The middle of them, and what 95 of 100 do not exceed."""
         for i in range(1, 21):

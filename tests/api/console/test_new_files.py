@@ -165,6 +165,8 @@ class TestPlace:
             ("Workflows/mira/C:x.json", 404),
             (f"Workflows/mira/{'a' * 251}.json", 404),
             ("", 404),
+            *((f"Workflows/mira/{name}.json", 422) for name in (" ", ".", "CON", "aux.x", "a?", "a ", "a.")),
+            ("Workflows/_shared/NUL/_DefaultWorkflow.json", 422),
         ],
     )
     def test_it_may_not_lie_elsewhere(self, house, path, status):
@@ -172,6 +174,14 @@ class TestPlace:
         before = sorted(house.root.rglob("*"))
         assert make(house, path=path)[0] == status
         assert sorted(house.root.rglob("*")) == before
+
+    def test_the_refusal_of_a_name_says_what_is_one(self, house):
+        """That the next system, or the next person, can use it, too (workbench.md 16.11)."""
+        told = make(house, path="Workflows/mira/CON.json")[1]
+        assert told["error"] == (
+            'path: found "CON", allowed: names that Windows can store, too: not blank or reserved, without'
+            ' < > " | ? *, and no dot or blank at the end'
+        )
 
     def test_the_refusal_names_the_folders(self, house):
         """Those of the served users."""

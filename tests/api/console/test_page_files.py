@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from pathlib import Path
 
 import pytest
 
-from Middleware.api.console.page_files import PageFiles, matches_etag
+from Middleware.api.console.page_files import PageFiles, accepts_gzip, matches_etag
 
 HOUSE = Path(__file__).resolve().parents[3]
 
@@ -39,6 +40,44 @@ def test_a_file(folder, name, content_type):
     file = PageFiles(folder).get(name)
     assert (file.content_type, file.body) == (content_type, f"the text of {name}".encode())
     assert file.etag == f'"{hashlib.sha256(file.body).hexdigest()[:16]}"'
+    assert file.headers == {"Vary": "Accept-Encoding"}
+
+
+def test_a_packed_file(folder):
+    """The same text in fewer bytes, and a version of its own."""
+    files = PageFiles(folder)
+    plain, packed = files.get("app.js"), files.get("app.js", "gzip, br")
+    assert gzip.decompress(packed.body) == plain.body and packed.etag != plain.etag
+    assert packed.headers == {"Vary": "Accept-Encoding", "Content-Encoding": "gzip"}
+    assert gzip.decompress(files.page("gzip").body) == b"the text of index.html"
+
+
+def test_a_file_is_packed_once(folder):
+    """And anew when an update has changed it."""
+    files = PageFiles(folder)
+    first = files.get("app.js", "gzip")
+    assert files.get("app.js", "gzip") is first
+    (folder / "app.js").write_text("another")
+    assert gzip.decompress(files.get("app.js", "gzip").body) == b"another"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "allows"),
+    [
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5", True),
+        ("*", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, *", False),
+        ("br, *;q=0", False),
+        ("identity", False),
+        ("xgzip", False),
+        ("", False),
+    ],
+)
+def test_who_takes_packed_files(accepted, allows):
+    """Accept-Encoding."""
+    assert accepts_gzip(accepted) is allows
 
 
 @pytest.mark.parametrize(

@@ -263,13 +263,25 @@ class TestSummary:
     @pytest.mark.parametrize(
         ("facts", "told"),
         [
-            ({"usage": {"completion_tokens": 268}}, (268, False, 141.053)),
-            ({"counter": lambda: 19, "answered": None, "ended": None}, (19, True, 10.0)),
+            ({"usage": {"completion_tokens": 268}}, (268, False, 106.8)),
+            ({"counter": lambda: 19, "answered": None, "ended": None}, (19, True, 9.474)),
             ({"usage": {"completion_tokens": 4}}, (4, False, None)),
             ({"usage": {"completion_tokens": "many"}}, (None, False, None)),
-            ({"usage": {"completion_tokens": 90}, "answered": 4.5, "ended": 4.5}, (90, False, None)),
+            ({"usage": {"completion_tokens": 90}, "answered": 3.9, "ended": 4.5}, (90, False, None)),
+            ({"usage": {"completion_tokens": 51}, "thoughts": ()}, (51, False, 26.316)),
+            ({"usage": {"completion_tokens": 51}, "first_text": None}, (51, False, 20.0)),
+            ({"usage": {"completion_tokens": 51}, "thoughts": (), "first_text": None}, (51, False, None)),
         ],
-        ids=["reported", "counted-while-it-runs", "too-few", "odd", "too-short"],
+        ids=[
+            "thoughts-count",
+            "counted-while-it-runs",
+            "too-few",
+            "odd",
+            "too-short",
+            "without-thoughts",
+            "nothing-but-thoughts",
+            "neither",
+        ],
     )
     def test_tokens(self, facts, told):
         """`usage`: as the backend told it, and so the client."""

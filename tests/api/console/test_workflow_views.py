@@ -149,7 +149,7 @@ class TestOneFile:
         (fault,) = value["problems"]
         assert (fault["line"], fault["column"]) == (2, 12)
         assert (fault["end_line"], fault["end_column"]) == (2, 13)
-        assert fault["message"] == "not JSON: Expecting value"
+        assert fault["message"] == "not JSON: a value is missing here"
 
     @pytest.mark.parametrize(
         ("document", "kind"),

@@ -7,11 +7,11 @@ from Middleware.api.wsgi.processes import Traffic
 
 def test_counts():
     """What runs, what has ended."""
-    traffic = Traffic(needs_key=True, waiting=lambda: 3)
+    traffic = Traffic(needs_key=lambda: True, waiting=lambda: 3)
     traffic.begin()
     traffic.begin()
     traffic.end()
-    assert (traffic.running, traffic.finished, traffic.waiting(), traffic.needs_key) == (1, 1, 3, True)
+    assert (traffic.running, traffic.finished, traffic.waiting(), traffic.needs_key()) == (1, 1, 3, True)
 
 
 def test_it_is_not_idle_while_something_runs():

@@ -329,6 +329,39 @@ class TestConflict:
         assert conflict.evaluate("navigator.clipboard.readText()") == self.MINE
 
 
+class TestEarlier:
+    """What saving has kept (workbench.md 16.12)."""
+
+    NEW = json.dumps({"nodes": [{"title": "New", "type": "StaticResponse", "content": "new"}]}, indent=2)
+
+    def test_it_is_shown_beside_the_text_and_comes_back(self, editor, file):
+        """Restoring is a save: the text that it replaces is kept, too."""
+        before = file.read_text()
+        write_new(editor, self.NEW)
+        editor.keyboard.press("Control+s")
+        editor.get_by_text("Saved.").wait_for()
+        editor.get_by_role("button", name="Earlier").click()
+        sides = editor.locator(".conflict .cm-editor")
+        sides.nth(1).locator(".cm-line", has_text='"new"').first.wait_for()
+        assert '"new"' not in sides.nth(0).inner_text()
+        editor.get_by_role("button", name="Restore").click()
+        editor.locator(".conflict").wait_for(state="detached")
+        assert file.read_text().strip() == before.strip()
+        assert editor.get_by_role("button", name="Save", exact=True).is_disabled()
+        editor.get_by_role("button", name="Earlier").click()
+        editor.locator(".conflict select option").nth(1).wait_for(state="attached")
+
+    def test_none_is_said(self, server, tab):
+        """Of a file that nobody has saved from here."""
+        write_text(server, "Workflows/mira/Unsaved.json", self.NEW)
+        editor = tab(server, "#/workflows/Workflows/mira/Unsaved.json?user=mira")
+        editor.locator(".cm-line").first.wait_for()
+        editor.get_by_role("button", name="Earlier").click()
+        editor.get_by_text("No earlier text.").wait_for()
+        editor.get_by_role("button", name="Back to my text").click()
+        editor.locator(".textpart .cm-line").first.wait_for()
+
+
 class TestNewFile:
     @pytest.mark.parametrize("template", TEMPLATES)
     def test_each_template_is_right_from_the_start_and_answers(self, template, editor, server, backend):

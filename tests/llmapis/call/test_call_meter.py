@@ -6,7 +6,7 @@ import pytest
 
 from Middleware.common.costs import Cost
 from Middleware.config.prices import Price
-from Middleware.llmapis.call.call_meter import BROKEN_OFF, CallMeter
+from Middleware.llmapis.call.call_meter import BROKEN_OFF, CallMeter, CallUse
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.text_utils import estimate_tokens
 
@@ -37,7 +37,7 @@ class TestStreams:
         """The finishing dict is told it."""
         last = finish(usage=USAGE)
         meter.note_batch([text("Hello"), last])
-        assert last["cost"] == meter.cost_at_end(USAGE, "stop") == REPORTED
+        assert last["cost"] == meter.use_at_end(USAGE, "stop").cost == REPORTED
 
     def test_what_is_not_reported(self, meter):
         """Prompt and answer are estimated, thoughts too."""
@@ -57,7 +57,7 @@ class TestStreams:
         error = {"token": "", "finish_reason": "error", "error": {}}
         meter.note_batch([text("Hello"), error])
         assert "cost" not in error
-        assert meter.cost_at_end(None, "connection_lost") == about("Hello")
+        assert meter.use_at_end(None, "connection_lost").cost == about("Hello")
 
     def test_an_answer_that_was_asked_for_twice(self, meter):
         """Both are paid for; the client is told of the one that it got."""
@@ -66,7 +66,7 @@ class TestStreams:
         last = finish(usage=USAGE)
         meter.note_batch([last])
         assert last["cost"] == REPORTED
-        assert meter.cost_at_end(USAGE, "stop") == Cost("USD", 13 + REPORTED.millionths)
+        assert meter.use_at_end(USAGE, "stop") == CallUse(20, 5, Cost("USD", 13 + REPORTED.millionths))
 
 
 class TestWholeAnswers:
@@ -74,7 +74,7 @@ class TestWholeAnswers:
         """It is told what it cost."""
         answer = LlmText("Hello", usage=USAGE)
         meter.note_answer(answer)
-        assert answer.cost == meter.cost_at_end(USAGE, "stop") == REPORTED
+        assert answer.cost == meter.use_at_end(USAGE, "stop").cost == REPORTED
 
     def test_tool_calls(self, meter):
         """Likewise; without usage the content is estimated."""
@@ -87,22 +87,37 @@ class TestOtherEnds:
     @pytest.mark.parametrize("outcome", BROKEN_OFF)
     def test_broken_off_before_a_word(self, meter, outcome):
         """Once it was sent, the prompt is paid for."""
-        assert meter.cost_at_end(None, outcome) is None
+        assert meter.use_at_end(None, outcome) is None
         meter.sent = True
-        assert meter.cost_at_end(None, outcome) == about("")
+        assert meter.use_at_end(None, outcome).cost == about("")
 
     @pytest.mark.parametrize("outcome", ["connect_error", "server_error", "ValueError"])
     def test_failed_before_a_word(self, meter, outcome):
         """Costs nothing."""
         meter.sent = True
-        assert meter.cost_at_end(None, outcome) is None
+        assert meter.use_at_end(None, outcome) is None
 
     def test_failed_but_reported(self, meter):
         """What the backend says it took counts."""
-        assert meter.cost_at_end(USAGE, "stream_error") == REPORTED
+        assert meter.use_at_end(USAGE, "stream_error").cost == REPORTED
 
     def test_embeddings(self):
         """Nothing is written, so only the prompt can be unknown."""
         meter = CallMeter(Price.of({"input": 1, "output": 3}), lambda: PROMPT, generates=False)
-        assert meter.settle({"prompt_tokens": 7}) == Cost("USD", 7)
-        assert meter.settle(None) == Cost("USD", PROMPT, True)
+        assert meter.settle({"prompt_tokens": 7}).cost == Cost("USD", 7)
+        assert meter.settle(None).cost == Cost("USD", PROMPT, True)
+
+
+class TestWithoutAPrice:
+    def test_tokens_alone(self):
+        """Of a call that a key pays for by its tokens; no answer is told of a cost."""
+        meter, last = CallMeter(None, lambda: PROMPT), finish(usage=USAGE)
+        meter.note_batch([text("Hello"), last])
+        assert meter.use_at_end(USAGE, "stop") == CallUse(10, 4, None)
+        assert "cost" not in last
+
+    def test_broken_off(self):
+        """The prompt, and what had come."""
+        meter = CallMeter(None, lambda: PROMPT)
+        meter.note_batch([text("Hello")])
+        assert meter.use_at_end(None, "closed") == CallUse(PROMPT, estimate_tokens("Hello"), None)

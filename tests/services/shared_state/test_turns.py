@@ -1,4 +1,6 @@
-"""Who of a queue comes in next: rows of one model, classes, spare turns (prompt-reuse.md 7.1)."""
+"""Who of a queue comes in next: rows of one model, classes, spare turns (prompt-reuse.md 7.1); names take
+turns (keys.md 5, 8).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ import pytest
 
 from Middleware.services.shared_state.store import MemoryStore, Places, Tables
 from Middleware.services.shared_state.turns import (
+    BACKGROUND_WAIT_S,
     ROW,
     Ask,
     Queue,
+    Rounds,
     Row,
     grow_row,
     may_take_spare_turn,
@@ -177,6 +181,278 @@ class TestASimulatedMachine:
             assert served | left == set(machine.asked)
 
 
+def named(waiting="", *, holding="", behind="", limit=1, last="", people=0, waited_s=0.0, model=""):
+    """Tickets are named by their name: `a1` is of the name `a`; `c` is a background name. `last`: names in the
+    order of their last turns.
+    """
+    tickets = [*waiting.split(), *holding.split(), *behind.split()]
+    machine = "desk" if model else ""
+    asks = {ticket: Ask(machine, model, ticket[0], ticket[0] == "c") for ticket in tickets}
+    rounds = Rounds({name: number for number, name in enumerate(last.split(), 1)}, people)
+    waited = {ticket: waited_s for ticket in tickets if ticket[0] == "c"}
+    return Queue(
+        limit, holding.split(), waiting.split(), behind.split(), asks, rounds=rounds, waited_s=waited
+    )
+
+
+def served_one_by_one(store, waiting, *, holding, limit=1):
+    """The order in which these come in, each when the one before has ended. `holding`: who is inside, the one
+    that ends first at the end.
+    """
+
+    def ask(ticket):
+        return {ticket: Ask(name=ticket[0], background=ticket[0] == "c")}
+
+    for ticket in holding.split():
+        assert store.turns("g", limit, Places(wait=[ticket], asks=ask(ticket))) == [ticket]
+    for ticket in waiting.split():
+        assert store.turns("g", limit, Places(wait=[ticket], asks=ask(ticket))) == []
+    served, inside = [], holding.split()[-1]
+    while inside:
+        came = store.turns("g", limit, Places(leave=[inside]))
+        served += came
+        inside = came[0] if came else ""
+    return " ".join(served)
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("waiting", "holding", "limit", "served"),
+        [
+            ("a1 a2 a3 b1", "z0", 1, "a1 b1 a2 a3"),
+            ("a1 a2 b1", "a0", 1, "b1 a1 a2"),
+            ("c1 a1 a2 a3 b1", "z0", 1, "a1 b1 a2 a3 c1"),
+            ("a1 b1 b2", "a0 z0", 2, "b1 b2 a1"),
+        ],
+        ids=["in-turn", "who-has-had-one-comes-later", "background-behind-people", "fewest-held-first"],
+    )
+    def test_the_order_of_the_specification(self, shared, waiting, holding, limit, served):
+        """In every store."""
+        store = shared.store("one")
+        store.join()
+        assert served_one_by_one(store, waiting, holding=holding, limit=limit) == served
+
+    def test_a_background_request_that_has_waited(self, shared):
+        """One turn after four of people; the row then begins anew."""
+        store = shared.store("one")
+        store.join()
+        store.turns("g", 1, Places(wait=["z0"], asks={"z0": Ask(name="z")}))
+        for ticket in ["c1", "c2", "a1", "a2", "a3", "b1"]:
+            ask = Ask(name=ticket[0], background=ticket[0] == "c")
+            store.turns("g", 1, Places(wait=[ticket], asks={ticket: ask}))
+        shared.age_places()
+        served = ["z0"]
+        while turns := store.turns("g", 1, Places(leave=[served[-1]])):
+            served += turns
+        assert " ".join(served) == "z0 a1 b1 a2 c1 a3 c2"
+
+    @pytest.mark.parametrize(
+        ("case", "first"),
+        [
+            (named("a1 b1", last="a"), "b1"),
+            (named("a1 b1", last="b a"), "b1"),
+            (named("b1 a1", last="b a"), "b1"),
+            (named("a1 b1", holding="a0", limit=2, last="b a"), "b1"),
+            (named("a1 b1", holding="a0 b0 b9", limit=4, last="a b"), "a1"),
+            (named("b1 a1"), "b1"),
+        ],
+        ids=[
+            "no-turn-yet-before-all",
+            "last-turn-longest-ago",
+            "whoever-came-first",
+            "fewest-held-now",
+            "held-before-last",
+            "then-the-oldest",
+        ],
+    )
+    def test_of_two_names(self, case, first):
+        assert next_turns(case)[0] == first
+
+    @pytest.mark.parametrize(
+        ("people", "waited_s", "first"),
+        [(ROW, BACKGROUND_WAIT_S, "c1"), (ROW - 1, BACKGROUND_WAIT_S, "a1"), (ROW, 59.0, "a1")],
+        ids=["four-and-a-minute", "three", "not-long-enough"],
+    )
+    def test_background_while_people_wait(self, people, waited_s, first):
+        assert next_turns(named("c1 a1", people=people, waited_s=waited_s)) == [first]
+
+    def test_background_leaves_one_turn_free(self):
+        """Of two or more; of one it may have that one."""
+        assert next_turns(named("c1", holding="c0", limit=2)) == []
+        assert next_turns(named("c1 c2 c3", limit=3)) == ["c1", "c2"]
+        assert next_turns(named("c1")) == ["c1"]
+        late = named("c1 a1", holding="c0", limit=2, people=ROW, waited_s=BACKGROUND_WAIT_S)
+        assert next_turns(late) == ["a1"]
+
+    def test_tasks_stand_behind_background_requests(self):
+        assert next_turns(named("c1", behind="a1")) == ["c1"]
+        assert next_turns(named(holding="c0", behind="a1", limit=2)) == []
+
+    def test_who_says_no_name_goes_in_order_of_arrival(self):
+        """A server without a keys file."""
+        assert next_turns(Queue(2, waiting=["x", "y", "z"])) == ["x", "y"]
+
+    def test_rows_come_before_names(self):
+        """Within a class: the model that is loaded first, and of its calls a turn for each name."""
+        asks = {
+            "a1": Ask("desk", "big", "a"),
+            "b1": Ask("desk", "small", "b"),
+            "a2": Ask("desk", "small", "a"),
+            "c1": Ask("desk", "big", "c", True),
+        }
+        waiting, rounds = ("c1", "a1", "a2", "b1"), Rounds({"b": 1, "a": 2})
+        queue = Queue(1, (), waiting, (), asks, {"desk": Row("small", 1)}, True, rounds)
+        assert next_turns(queue) == ["b1"]
+        queue.rows = {"desk": Row("big", 1)}
+        assert next_turns(queue) == ["a1"]
+
+    def test_turns_are_forgotten_when_nobody_is_there(self, shared):
+        """The next ones begin anew: the one who came first is first, whoever was last."""
+        store = shared.store("one")
+        store.join()
+        assert served_one_by_one(store, "", holding="a0") == ""
+        assert served_one_by_one(store, "a1 b1", holding="z0") == "a1 b1"
+
+    def test_also_when_the_last_ones_have_died(self, shared):
+        one, two = shared.store("one"), shared.store("two")
+        one.join()
+        two.join()
+        one.turns("g", 1, Places(wait=["a0"], asks={"a0": Ask(name="a")}))
+        shared.silence("one")
+        assert served_one_by_one(two, "a1 b1", holding="z0") == "a1 b1"
+
+    def test_a_process_that_tells_again_what_it_holds(self, shared):
+        """It brings the names."""
+        one, two = shared.store("one"), shared.store("two")
+        one.join()
+        two.join()
+        asks = {ticket: Ask(name=ticket[0]) for ticket in ("a0", "a1")}
+        one.turns("g", 2, Places(hold=["a0"], wait=["a1"], asks=asks))
+        two.turns("g", 2, Places(wait=["b1", "b2"], asks={"b1": Ask(name="b"), "b2": Ask(name="b")}))
+        assert one.crowd("g", "a") == two.crowd("g", "a")
+        assert two.crowd("g", "b")[1] == 2 - two.crowd("g", "b")[0]
+
+
+class TestAnyDay:
+    """Random names, classes, limits, arrivals and hang-ups at one gate of two processes."""
+
+    @pytest.mark.parametrize("limit", [1, 2, 3])
+    def test_nobody_is_passed_over(self, limit):
+        """No turn goes to a name while one of its class that waits holds fewer; people go before background,
+        but for one turn in five; background leaves one turn free; everybody is served.
+        """
+        for seed in range(334):
+            day = Day(seed, limit)
+            day.run()
+            assert day.faults == [], (seed, day.faults)
+            assert not day.waiting and day.served | day.left == day.came
+
+    def test_names_that_both_wait_get_as_many_turns(self):
+        """With one turn: they differ by at most one."""
+        for seed in range(300):
+            day = Day(seed, 1, names="ab")
+            day.run()
+            turns = [ticket[0] for ticket in day.order]
+            for begin, end in day.both_wait("a", "b"):
+                part = turns[begin:end]
+                assert abs(part.count("a") - part.count("b")) <= 1, (seed, part)
+
+
+class Day:
+    """Tickets come, wait, are served and leave, in seconds that pass in no time."""
+
+    def __init__(self, seed, limit, names="abcd"):
+        self.chance, self.limit, self.names, self.now = random.Random(seed), limit, names, 0.0
+        self.tables = Tables()
+        self.stores = [MemoryStore(name, self.tables, lambda: self.now) for name in ("one", "two")]
+        for store in self.stores:
+            store.join()
+        self.waiting, self.inside, self.order, self.faults = {}, {}, [], []
+        self.came, self.left, self.served = set(), set(), set()
+        self.since, self.people, self.wait_spans = {}, 0, []
+
+    def is_background(self, ticket):
+        return ticket[0] in "cd"
+
+    def run(self):
+        for number in range(60):
+            self.now += self.chance.choice((0, 1, 5, 30))
+            self.tables.beats.update(dict.fromkeys(self.tables.beats, self.now))
+            act = self.chance.choice(("come", "come", "end", "leave"))
+            if act == "come":
+                self.come(f"{self.chance.choice(self.names)}{number}", self.chance.randrange(2))
+            elif act == "end" and self.inside:
+                self.end(self.chance.choice(sorted(self.inside)))
+            elif act == "leave" and self.waiting and self.chance.random() < 0.3:
+                ticket = self.chance.choice(sorted(self.waiting))
+                self.left.add(ticket)
+                self.tell(self.waiting.pop(ticket), Places(leave=[ticket]))
+        while self.inside:
+            self.now += 5
+            self.tables.beats.update(dict.fromkeys(self.tables.beats, self.now))
+            self.end(min(self.inside))
+
+    def come(self, ticket, process):
+        self.came.add(ticket)
+        self.waiting[ticket], self.since[ticket] = process, self.now
+        if not self.inside and len(self.waiting) == 1:
+            self.people = 0
+        ask = Ask(name=ticket[0], background=self.is_background(ticket))
+        self.tell(process, Places(wait=[ticket], asks={ticket: ask}))
+
+    def end(self, ticket):
+        self.tell(self.inside.pop(ticket), Places(leave=[ticket]))
+
+    def tell(self, process, places):
+        self.note(self.stores[process].turns("g", self.limit, places))
+        for _ in range(2):
+            for store in self.stores:
+                if "gate g" in store.receive(0):
+                    self.note(store.turns("g", self.limit, Places()))
+        spans = {name: any(one[0] == name for one in self.waiting) for name in self.names}
+        self.wait_spans.append((len(self.order), spans))
+
+    def note(self, tickets):
+        for ticket in tickets:
+            self.check(ticket)
+            self.inside[ticket] = self.waiting.pop(ticket)
+            self.order.append(ticket)
+            self.served.add(ticket)
+            self.people = 0 if self.is_background(ticket) else self.people + 1
+
+    def check(self, ticket):
+        """Is it this one's turn?"""
+        held = {name: sum(one[0] == name for one in self.inside) for name in self.names}
+        mine = self.is_background(ticket)
+        for one in self.waiting:
+            if self.is_background(one) == mine and held[one[0]] < held[ticket[0]]:
+                self.faults.append(f"{ticket} before {one}, which holds fewer")
+            if one[0] == ticket[0] and self.since[one] < self.since[ticket]:
+                self.faults.append(f"{ticket} before the older {one}")
+        background_held = sum(map(self.is_background, self.inside))
+        may_hold = self.limit == 1 or background_held < self.limit - 1
+        if mine and not may_hold:
+            self.faults.append(f"{ticket}: background holds all turns")
+        people = [one for one in self.waiting if not self.is_background(one)]
+        waited = [self.now - self.since[one] for one in self.waiting if self.is_background(one)]
+        is_due = bool(waited) and self.people >= ROW and max(waited) >= BACKGROUND_WAIT_S and may_hold
+        if people and mine != is_due:
+            self.faults.append(f"{ticket}: background {mine}, due {is_due}, {self.people} in a row")
+        if len(self.inside) >= self.limit:
+            self.faults.append(f"{ticket}: more than {self.limit}")
+
+    def both_wait(self, first, second):
+        """Spans of turns, begin and end, while both have somebody who waits."""
+        begin = None
+        for at, spans in self.wait_spans:
+            if not (spans[first] and spans[second]):
+                if begin is not None:
+                    yield begin, at
+                begin = None
+            elif begin is None:
+                begin = at
+
+
 OPERATIONS = ("come", "come", "come", "leave", "leave", "behind", "look", "spare")
 
 
@@ -187,9 +463,11 @@ def operations(seed):
     for number in range(60):
         process, kind = chance.randrange(2), chance.choice(OPERATIONS)
         ticket = f"{'pq'[process]}{number}"
-        asks = {ticket: Ask(chance.choice(("desk", "attic")), chance.choice("abc"))}
-        if chance.random() < 0.2:
-            asks = {}
+        name = chance.choice(["", "ann", "bob", "bob x", "cron"])
+        of_machine = (chance.choice(("desk", "attic")), chance.choice("abc"))
+        asks = {ticket: Ask(*of_machine, name, name == "cron")}
+        if chance.random() < 0.3:
+            asks = {ticket: Ask(name=name, background=name == "cron")} if chance.random() < 0.5 else {}
         if kind == "leave" and known[process]:
             yield process, Places(leave=[known[process].pop(chance.randrange(len(known[process])))])
         elif kind in ("come", "behind", "spare"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.workflows import Category
-from Middleware.workflows.checks.workflow_check import lost_categories
+from Middleware.workflows.checks.routing_check import lost_categories
 from Middleware.workflows.managers.categorization import matching_category
 
 SITUATIONS = [

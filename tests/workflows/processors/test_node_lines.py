@@ -177,7 +177,7 @@ class TestOfARun:
 
     def test_nothing_is_kept_of_a_request_that_has_ended(self, run):
         """However it ended."""
-        [watching] = run.observers._all
+        [(watching, _)] = run.observers._all
         self.node(run, 1)
         run.end("cancelled")
         assert watching._of == {}

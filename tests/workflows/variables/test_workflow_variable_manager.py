@@ -413,4 +413,5 @@ def test_the_face_is_complete():
         "fill_override",
         "fill_parts",
         "fill_prefix",
+        "is_plain",
     }

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { keyNow, keyWanted, useKey } from "./key.js";
 import { showKeys } from "./keys.js";
 import { Drawing, Menu } from "./parts.js";
-import { ask, lost, refusal, state, updated } from "./server.js";
+import { ask, lost, POLL_S, polling, refusal, state, updated } from "./server.js";
 import { setTheme, theme, turnTheme } from "./theme.js";
 import { clock, counted, number, sentence, size } from "./words.js";
 
@@ -31,7 +31,7 @@ function Gate() {
   if (trouble || !told) return html`<p class=${trouble ? "gate trouble" : "gate"} role="status">${trouble}</p>`;
   const { limit, running, waiting } = told.gate;
   const of = limit ? html` <span class="dim">of ${number(limit)}</span>` : "";
-  return html`<p class="gate"><span class=${running ? "live busy" : "live"} aria-hidden="true"></span><b>${number(running)}</b> running${of}${waiting ? html`, <b>${number(waiting)}</b> waiting` : ""}</p>`;
+  return html`<p class="gate"><span class=${running ? "live busy" : "live"} aria-hidden="true"></span><b>${number(running)}</b> running${of}${waiting ? html`, <b>${number(waiting)}</b> waiting` : ""}${polling.value && html`<span class="dim" title="As many pages of this console are open as the server keeps up to date.">, updated every ${POLL_S} s</span>`}</p>`;
 }
 
 function PageMenu() {

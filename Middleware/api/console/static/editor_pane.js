@@ -21,17 +21,26 @@ export function EditorPane(props) {
   const { conflict } = saving;
   const { TextEditor } = useLoaded(() => import("./text.js"));
   const { Conflict } = useLoaded(() => import("./conflict.js"), conflict !== null);
+  const [looksBack, lookBack] = useState(false);
+  const { Earlier } = useLoaded(() => import("./earlier.js"), looksBack);
   const { TryIt } = useLoaded(() => import("./try.js"), pane === "try");
+  const restore = async (/** @type {string} */ text) => {
+    if (await saving.save(draft.base.current.version, text)) {
+      hand.current?.set(text);
+      lookBack(false);
+    }
+  };
   const aside = { path: file.path, user: file.user, close: () => open("text") };
   useKeys({ F8: () => hand.current?.next(), "Ctrl+s": () => reason || saving.save() });
   return html`<div class=${`beside ${isWorkflow(file.path) ? "" : "alone"}`}>
     <section class="editor" aria-label="Text" hidden=${pane !== "text"}>
-      <${Bar} ...${props} />
+      <${Bar} ...${props} lookBack=${() => lookBack(!looksBack)} />
       ${conflict && Conflict && html`<${Conflict} theirs=${conflict.text} mine=${conflict.mine} keep=${saving.keep} take=${saving.take} close=${saving.close} />`}
-      <div class="textpart" hidden=${conflict !== null}>
+      ${looksBack && !conflict && Earlier && html`<${Earlier} path=${file.path} now=${draft.text.current} reason=${reason} restore=${restore} close=${() => lookBack(false)} />`}
+      <div class="textpart" hidden=${conflict !== null || looksBack}>
         ${TextEditor ? html`<${Written} ...${props} Editor=${TextEditor} />` : html`<pre class="code plain">${file.text}</pre>`}
       </div>
-      ${!conflict && html`<${Problems} draft=${draft} go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
+      ${!conflict && !looksBack && html`<${Problems} draft=${draft} go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
     </section>
     ${pane === "try" && TryIt && html`<${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
     ${pane === "dry" && html`<${DryRun} ...${aside} unsaved=${() => (draft.isUnsaved() ? draft.text.current : undefined)} />`}
@@ -45,13 +54,14 @@ function useLoaded(load, wanted = true) {
   return part;
 }
 
-/** @param {Props} props */
-function Bar({ file, draft, saving, hand, reason }) {
+/** @param {Props & {lookBack: () => void}} props */
+function Bar({ file, draft, saving, hand, reason, lookBack }) {
   const lay = () => hand.current?.format() === false && saving.fail("The brackets do not match, so the text cannot be laid out.");
   const { said, failed } = saving.word;
   const bad = failed || (draft.checked.failed && `The text could not be checked: ${draft.checked.failed}`);
   return html`<div class="edbar"><${isWorkflow(file.path) ? "h2" : "h1"} class="path">${file.path}<//>
       <span class="dim" role="status">${draft.unsaved ? "not saved" : said}</span>
+      ${isWorkflow(file.path) && html`<button type="button" onClick=${lookBack}>Earlier</button>`}
       <button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>
       <button type="button" class="main" disabled=${reason !== "" || !draft.unsaved} aria-describedby=${reason ? "whynot" : null} onClick=${() => saving.save()}>Save</button></div>
     ${reason && html`<p class="edword dim" id="whynot">${reason}</p>`}

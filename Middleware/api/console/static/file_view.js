@@ -108,6 +108,7 @@ function useSaving(file, draft, hand, changed) {
   const [conflict, setConflict] = useState(/** @type {{version: string, text: string, mine: string} | null} */ (null));
   const say = (/** @type {string} */ said) => tell({ said, failed: "" });
   const fail = (/** @type {string} */ failed) => tell({ said: "", failed });
+  /** Whether it was saved; else why not is told. */
   const save = async (version = draft.base.current.version, text = draft.text.current) => {
     try {
       const told = await ask(routeOf(file.path), { method: "PUT", body: { text, version } });
@@ -116,12 +117,17 @@ function useSaving(file, draft, hand, changed) {
       draft.told({ text, problems: told.problems });
       say("Saved.");
       changed();
+      return true;
     } catch (reason) {
       const { status, message, data = {} } = /** @type {Error & {status?: number, data?: any}} */ (reason);
-      if (status === 409 && typeof data.text === "string") return setConflict({ version: data.version, text: data.text, mine: text });
+      if (status === 409 && typeof data.text === "string") {
+        setConflict({ version: data.version, text: data.text, mine: text });
+        return false;
+      }
       setConflict(null);
       if (data.problems) draft.told({ text, problems: data.problems });
       fail(message);
+      return false;
     }
   };
   const take = () => {

@@ -4,6 +4,13 @@ import { clock, number, seconds, size } from "./words.js";
 
 /** @typedef {{ step_s: number, end: number, series: Record<string, (number | null)[]> }} Hour */
 
+/** The hour from its first value on: a server that has just started has no long empty past. @param {Hour} hour @returns {Hour} */
+export function sinceFirst(hour) {
+  const first = hour.series.requests.findIndex((value) => value !== null);
+  if (first < 1) return hour;
+  return { ...hour, series: Object.fromEntries(Object.entries(hour.series).map(([name, values]) => [name, values.slice(first)])) };
+}
+
 /** The moment at which each slot begins. @param {Hour} hour @returns {number[]} */
 export function xs(hour) {
   const many = hour.series.requests.length;

@@ -7,7 +7,7 @@ import { Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
 import { History, Rows } from "./history.js";
 import { SPANS } from "./history_numbers.js";
-import { PLOTS, rows, totals, xs } from "./hour.js";
+import { PLOTS, rows, sinceFirst, totals, xs } from "./hour.js";
 import { clock } from "./words.js";
 
 export function Page() {
@@ -23,7 +23,7 @@ export function Page() {
     ${error && html`<${Failed} error=${error} again=${again} />`}
     ${span === "hour" && html`<dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>`}
     <${Servers} all=${servers?.endpoints ?? []} />
-    ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Rows} label="The last hour in numbers" rows=${rows(data)} none="Nothing in the last hour." />` : html`<${Plots} data=${data} />`}
+    ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Rows} label="The last hour in numbers" rows=${rows(data)} none="Nothing in the last hour." />` : html`<${Plots} data=${sinceFirst(data)} />`}
     <p class="dim">Longer than an hour: the <a href="#/help/costs">history</a>, or <code>/metrics</code> and the dashboard in docs (<a href="#/help/metrics">how</a>).</p>
   </div>`;
 }

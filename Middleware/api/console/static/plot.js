@@ -53,7 +53,7 @@ function options(props, element) {
   const axis = { stroke: colour("--soft"), font: "11px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const lines = props.curves.map(({ label, kind, filled }) => {
     const stroke = colour(`--w-${kind}`);
-    return { label, stroke, width: 1.5, points: { show: true, size: 4, fill: stroke, filter: alone }, ...(filled ? { fill: `${stroke}22` } : {}) };
+    return { label, stroke, width: 1.5, spanGaps: true, points: { show: true, size: 4, fill: stroke, filter: alone }, ...(filled ? { fill: `${stroke}22` } : {}) };
   });
   const failed = { label: "failed", stroke: colour("--bad"), paths: () => null, points: { show: drawCrosses } };
   const told = (/** @type {(mark: number) => string} */ tell) => (/** @type {any} */ _, /** @type {number[]} */ marks) => marks.map(tell);
@@ -71,11 +71,10 @@ function options(props, element) {
 /** In pixels. @param {Props} props */
 const height = ({ hour }) => (hour ? 150 : 72);
 
-/** The points that no line reaches: their neighbours hold nothing. @param {any} shown @param {number} series */
+/** The point that no line reaches, for there is no other: lines bridge gaps. @param {any} shown @param {number} series */
 function alone(shown, series) {
-  const values = shown.data[series];
-  const there = (/** @type {number} */ at) => (values[at] ?? null) !== null;
-  return values.flatMap((/** @type {number | null} */ _, /** @type {number} */ at) => (there(at) && !there(at - 1) && !there(at + 1) ? [at] : []));
+  const known = shown.data[series].flatMap((/** @type {number | null} */ value, /** @type {number} */ at) => (value === null ? [] : [at]));
+  return known.length === 1 ? known : [];
 }
 
 /** From 0, so that what is small looks small. @param {any} _ @param {number | null} least @param {number | null} most */

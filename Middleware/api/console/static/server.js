@@ -15,6 +15,8 @@ export const gone = signal(/** @type {ReadonlySet<string>} */ (new Set()));
 export const lost = signal(/** @type {number | null} */ (null));
 /** Why the server tells nothing by itself although it answers. */
 export const refusal = signal("");
+/** As many pages as the server tells by itself are open already: this one asks, each POLL_S. */
+export const polling = signal(false);
 /** Counts the starts of the server that this page saw: what was asked before is of another. */
 export const era = signal(0);
 /** The server is another version than the page. */
@@ -22,6 +24,9 @@ export const updated = signal(false);
 
 const WAITS_S = [1, 2, 5];
 const LONGEST_WAIT_S = 10;
+export const POLL_S = 3;
+/** What one answer of `runs` holds at most: all that the server keeps. */
+const MOST_RUNS = "200";
 const SILENCE_MS = 40_000;
 const HIDDEN_MS = 10_000;
 
@@ -126,11 +131,7 @@ export function listen() {
   async function follow(mine) {
     meet(await ask("state", { signal: mine }));
     const response = await opened("events", { query: { after: String(after) }, signal: mine });
-    batch(() => {
-      lost.value = null;
-      refusal.value = "";
-    });
-    failures = 0;
+    wellAgain(false);
     const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
     const decoder = new TextDecoder();
     const events = eventReader();
@@ -145,12 +146,37 @@ export function listen() {
     }
   }
 
+  /** @param {boolean} asks */
+  function wellAgain(asks) {
+    failures = 0;
+    lastHeard = Date.now() / 1000;
+    batch(() => {
+      lost.value = null;
+      refusal.value = "";
+      polling.value = asks;
+    });
+  }
+
+  /** What the events would have told, asked for. @param {AbortSignal} mine */
+  async function poll(mine) {
+    const told = await ask("runs", { query: { limit: MOST_RUNS }, signal: mine });
+    const there = new Set(told.runs.map((/** @type {Summary} */ run) => run.id));
+    batch(() => {
+      remember(told.runs);
+      if (!told.next) forget([...runs.value.keys()].filter((id) => !there.has(id)));
+      wellAgain(true);
+    });
+    clock = setTimeout(turn, 1000 * POLL_S);
+  }
+
   async function turn() {
     const mine = (stop = new AbortController()).signal;
     clearTimeout(clock);
     try {
-      await follow(mine);
-      if (!mine.aborted) clock = setTimeout(turn, 200);
+      const isFull = await follow(mine).catch((error) => error instanceof ServerError && error.status === 503 ? true : Promise.reject(error));
+      if (mine.aborted) return;
+      if (isFull) await poll(mine);
+      else clock = setTimeout(turn, 200);
     } catch (error) {
       if (mine.aborted || (error instanceof ServerError && error.status === 401)) return;
       const answers = error instanceof ServerError && error.status > 0;
@@ -199,10 +225,14 @@ function take(events) {
     const told = JSON.parse(data);
     if (name === "run") changed.push(told);
     else if (name === "state") learn(told);
-    else if (name === "gone") {
-      gone.value = new Set([...gone.value, ...told]);
-      runs.value = new Map([...runs.value].filter(([id]) => !told.includes(id)));
-    }
+    else if (name === "gone") forget(told);
   }
   if (changed.length) remember(changed);
+}
+
+/** @param {string[]} ids of runs that the server keeps no more */
+function forget(ids) {
+  if (!ids.length) return;
+  gone.value = new Set([...gone.value, ...ids]);
+  runs.value = new Map([...runs.value].filter(([id]) => !ids.includes(id)));
 }

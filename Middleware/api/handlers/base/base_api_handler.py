@@ -17,7 +17,6 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from flask import Flask, Response, current_app, g, request
@@ -30,7 +29,6 @@ from Middleware.api.api_helpers import (
     json_response,
     named_by_address,
 )
-from Middleware.api.requests.access import api_key_of
 from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
 from Middleware.api.requests.chat_messages import (
     TASK_FIELD,
@@ -39,6 +37,7 @@ from Middleware.api.requests.chat_messages import (
     newest_text,
     task_of,
 )
+from Middleware.api.requests.key_check import key_of_request, owner_of, refuse_two_ciphers
 from Middleware.api.requests.model_names import ModelChoice, choose
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import (
@@ -50,10 +49,12 @@ from Middleware.api.requests.request_fields import (
     wants_usage,
 )
 from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
-from Middleware.api.wsgi.doors import Generation, Route, WaitingRequest, routes_to
+from Middleware.api.wsgi.doors import ASKER, METRICS_PATH, Generation, Route, WaitingRequest, routes_to
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import LARGE_BYTES, heap
-from Middleware.common.errors import ClientRequestError, ConfigError
+from Middleware.common.asker import ANYBODY, Asker
+from Middleware.common.copies import copy_with
+from Middleware.common.errors import ClientRequestError, ConfigError, Forbidden
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -96,7 +97,7 @@ def cancel(request_id: str | None = None) -> Any:
     if not given:
         raise ClientRequestError("'request_id' is required", param="request_id")
     answer: dict[str, Any] = {"status": "cancelled", "request_id": given}
-    if cancellation_service.is_running(given):
+    if cancellation_service.is_running_of(given, owner_of(request.environ)):
         cancellation_service.request_cancellation(given, ASKED_TO)
     else:
         answer["active"] = False
@@ -251,7 +252,7 @@ class GenerationView(MethodView, Generation):
 
     def key(self, body: JsonObject, headers: Mapping[str, Any]) -> str | None:
         """The API key of the client. `headers`: names as WSGI spells them."""
-        return api_key_of(headers)
+        return key_of_request(headers)
 
     def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
         """The workflow that a body names by its file; None: the user's settings say which one answers."""
@@ -270,7 +271,7 @@ class GenerationView(MethodView, Generation):
 
     def intercept_facts(self, facts: AnswerFacts, body: JsonObject) -> AnswerFacts:
         """The facts of an answer to Open WebUI's tool picker (16.1)."""
-        return replace(facts, unmeasured=True)
+        return copy_with(facts, unmeasured=True)
 
     def delete(self, request_id: str | None = None) -> Any:
         """Cancel a request of this route (13)."""
@@ -306,26 +307,29 @@ class GenerationView(MethodView, Generation):
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
         snapshot = default_snapshot()
         choice = self.choose_model(body, snapshot)
-        user, key = choice.settings(snapshot), self.key(body, request.environ)
-        g.privacy = is_private(user, key)
-        task = task_of(self.task_messages(body), request.environ.get(TASK_FIELD, ""), stream)
-        context = g.request_context = current_life().request = RequestContext(
-            request_id=current_request_id(),
+        environ, life = request.environ, current_life()
+        user, key = choice.settings(snapshot), self.key(body, environ)
+        g.privacy = privacy = is_private(user, key)
+        refuse_two_ciphers(life.asker, user)
+        task = task_of(self.task_messages(body), environ.get(TASK_FIELD, ""), stream)
+        context = g.request_context = life.request = RequestContext(
+            request_id=life.request_id,
             user=choice.user,
             api_type=self.api_type,
             api_key=key,
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
-            privacy=g.privacy,
+            asker=life.asker,
+            privacy=privacy,
             suppress_reasoning=self.suppresses_reasoning(body),
             task=task,
             include_usage=wants_usage(body),
             progress=self.progress(body, user) if stream and task is None else NO_PROGRESS,
             snapshot=snapshot,
-            arrived=current_life().arrived,
+            arrived=life.arrived,
             setup_done=leave,
-            trace=current_life().trace,
+            trace=life.trace,
         )
         return context, user
 
@@ -341,7 +345,7 @@ class GenerationView(MethodView, Generation):
         wire, life = self.wire, current_life()
         if is_tool_selection(self.task_messages(body), user):
             return AnswerJob(context, self.intercept_facts(facts, body), wire, life, _no_tools)
-        question = replace(self.read_question(body, user), stream=stream, wishes=self.wishes(body))
+        question = copy_with(self.read_question(body, user), stream=stream, wishes=self.wishes(body))
         headers = _named_headers(user)
         facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
@@ -399,12 +403,17 @@ def _no_tools() -> Batches:
 
 METRICS = "headrace.metrics"
 """The key of the application's extensions that holds its `Metrics`."""
+LIMITS = "headrace.limits"
+"""The key of the application's extensions that holds its `KeyLimiter`."""
 
 
 class MetricsAPI(MethodView):
-    """The numbers of the application that is asked."""
+    """The numbers of the application that is asked: those of all, for a key that has the right."""
 
     def get(self) -> Response:
+        asker: Asker = request.environ.get(ASKER, ANYBODY)
+        if asker.entry is not None and not asker.entry.metrics:
+            raise Forbidden(f"the key {asker.name} may not read the metrics; its entry needs `metrics`")
         metrics: Metrics = current_app.extensions[METRICS]
         content_type, body = metrics.exposition(request.headers.get("Accept", ""))
         return Response(body, content_type=content_type)
@@ -412,4 +421,4 @@ class MetricsAPI(MethodView):
 
 class MetricsRoute(BaseApiHandler):
     protocol = PLAIN
-    routes = routes_to(MetricsAPI, "/metrics")
+    routes = routes_to(MetricsAPI, METRICS_PATH)

@@ -15,14 +15,15 @@ from werkzeug.exceptions import NotFound as NoRoute
 
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
-from Middleware.api.requests.access import AccessRules
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
+from Middleware.api.requests.key_check import KEYS, KeyCheck
 from Middleware.api.requests.model_names import ModelChoice, served_users
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, typed_fields
 from Middleware.api.requests.request_life import RequestLife, outdated_first
 from Middleware.api.workflow_gateway import WorkflowPlace
-from Middleware.api.wsgi.doors import CONSOLE, ENTER_GATE, routes_to
+from Middleware.api.wsgi.doors import ASKER, CONSOLE, ENTER_GATE, routes_to
+from Middleware.common.asker import Asker
 from Middleware.common.errors import (
     ConfigError,
     ConfigMissing,
@@ -56,13 +57,15 @@ class ConsoleTryAPI(GenerationView):
 
         Raises ClientRequestError (Unprocessable where a config file has faults), ServerBusy, WorkflowError.
         """
-        rules: AccessRules | None = request.environ.get(CONSOLE)
-        if rules is None:
+        if CONSOLE not in request.environ:
             raise NoRoute
         body = typed_fields(json_body(read_body(request.environ, MOST_BYTES)), FIELDS)
-        if not rules.allows_key(request.path, body["api_key"]):
-            raise Unauthorized("this server requires a valid API key")
-        if body["user"] not in (users := served_users()):
+        asker = _asker_of(body["api_key"])
+        users = served_users()
+        if asker is not None:
+            request.environ[ASKER] = asker
+            users = [user for user in users if asker.entry is None or asker.entry.may_ask(user)]
+        if body["user"] not in users:
             raise NotFound(f"there is no such user; users: {', '.join(users)}", param="user")
         check_messages(body["messages"])
         self._body = body
@@ -118,6 +121,15 @@ class ConsoleTryAPI(GenerationView):
 
     def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(internal_messages(body["messages"], user))
+
+
+def _asker_of(key: str | None) -> Asker | None:
+    """Who asks with a key of the page's form; None: no key is needed. Raises Unauthorized."""
+    keys: KeyCheck = request.environ[KEYS]
+    try:
+        return keys.asker_of(key)
+    except Unauthorized as error:
+        raise Unauthorized(str(error)) from error  # the page has no use for a challenge
 
 
 def place_of(path: str, user: UserSettings) -> WorkflowPlace:

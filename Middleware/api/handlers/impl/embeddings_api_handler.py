@@ -26,7 +26,8 @@ from Middleware.api.api_helpers import (
 )
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
 from Middleware.api.handlers.front_ends import FRONT_ENDS
-from Middleware.api.requests.model_names import askable_users, find_choice
+from Middleware.api.requests.key_check import refuse_two_ciphers
+from Middleware.api.requests.model_names import askable_users, find_choice, unknown_model
 from Middleware.api.workflow_gateway import embeddings_of
 from Middleware.api.wsgi.doors import Route
 from Middleware.common.errors import BackendError, ClientRequestError, ConfigError, NotFound
@@ -100,6 +101,8 @@ class EmbeddingsView(MethodView):
 
     def post(self) -> Response:
         snapshot = default_snapshot()
+        if not askable_users(snapshot):
+            raise unknown_model(snapshot)
         holders = embedders(snapshot)
         if not holders:
             raise NotFound(
@@ -117,11 +120,13 @@ class EmbeddingsView(MethodView):
     def _context(self, user: UserSettings, snapshot: ConfigSnapshot) -> RequestContext:
         key = extract_api_key()
         g.privacy = is_private(user, key)
+        refuse_two_ciphers(current_life().asker, user)
         context = g.request_context = current_life().request = RequestContext(
             request_id=current_request_id(),
             user=user.name,
             api_type="",
             api_key=key,
+            asker=current_life().asker,
             privacy=g.privacy,
             snapshot=snapshot,
             arrived=current_life().arrived,

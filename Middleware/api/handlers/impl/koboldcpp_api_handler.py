@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from flask import request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import address_model, current_life, extract_api_key, json_response
+from Middleware.api.api_helpers import address_model, current_life, json_response, request_owner
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import generate_messages, text_of, texts_of
-from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
+from Middleware.api.requests.model_names import advertised_context_length, first_advertised_id
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import named_of
@@ -58,7 +58,7 @@ _LACKS = (
 
 def _name(body: JsonObject) -> Hashable:
     """What a request is called: by its client's `genkey`, else by where it comes from (4.5)."""
-    key = extract_api_key()
+    key = request_owner()
     if genkey := text_of(body.get("genkey")):
         return ("genkey", key, genkey)
     return ("address", key, request.remote_addr)
@@ -135,7 +135,7 @@ class ModelAPI(MethodView):
     """GET `/api/v1/model`."""
 
     def get(self) -> Any:
-        return json_response({"result": advertised_ids(default_snapshot(), address_model())[0]})
+        return json_response({"result": first_advertised_id(default_snapshot(), address_model())})
 
 
 class InfoVersionAPI(MethodView):
@@ -153,7 +153,7 @@ class ExtraVersionAPI(MethodView):
             {
                 "result": "KoboldCpp",
                 "version": KOBOLDCPP_VERSION,
-                "protected": _traffic().needs_key,
+                "protected": _traffic().needs_key(),
                 "txt2img": False,
                 "vision": True,
                 "transcribe": False,

@@ -15,7 +15,7 @@ from Middleware.api.api_helpers import address_model, health_object, json_respon
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import completion_messages, text_of
-from Middleware.api.requests.model_names import advertised_context_length, advertised_ids
+from Middleware.api.requests.model_names import advertised_context_length, first_advertised_id
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.wsgi.doors import Route
@@ -80,7 +80,8 @@ class PropsAPI(MethodView):
 
     def get(self) -> Any:
         snapshot, address = default_snapshot(), address_model()
-        model, length = advertised_ids(snapshot, address)[0], advertised_context_length(snapshot, address)
+        model = first_advertised_id(snapshot, address)
+        length = advertised_context_length(snapshot, address)
         return json_response(
             {
                 "default_generation_settings": {"params": {}, "n_ctx": length},

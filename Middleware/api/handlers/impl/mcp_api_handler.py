@@ -12,7 +12,7 @@ from typing import Any
 from flask import Response, g, request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import address_model, current_request_id, extract_api_key, json_response
+from Middleware.api.api_helpers import address_model, current_request_id, json_response, request_owner
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.model_names import LATEST, ModelChoice
@@ -55,7 +55,7 @@ NOTIFICATIONS = "notifications"
 
 def _name(call_id: Any) -> Hashable:
     """What a running call is known by: key and session of its client, its id and the type of that."""
-    return extract_api_key(), request.headers.get(SESSION, ""), type(call_id), call_id
+    return request_owner(), request.headers.get(SESSION, ""), type(call_id), call_id
 
 
 class ToolCallView(GenerationView):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from flask import Flask, current_app, request
 from flask.views import MethodView
 
-from Middleware.api.api_helpers import current_life, extract_api_key, json_response
+from Middleware.api.api_helpers import current_life, json_response, request_owner
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView, bare_id
 from Middleware.api.handlers.front_ends import FRONT_ENDS
 from Middleware.api.requests.chat_messages import with_speakers
@@ -61,7 +61,7 @@ def _history(body: JsonObject) -> list[JsonObject]:
     if previous is None or previous == "":
         return []
     try:
-        chain = _store().chain(extract_api_key(), previous if isinstance(previous, str) else str(previous))
+        chain = _store().chain(request_owner(), previous if isinstance(previous, str) else str(previous))
     except UnknownResponse as missing:
         raise ClientRequestError(
             f"previous response {_named_so(missing.response_id)}{_NOT_KEPT}",
@@ -96,7 +96,7 @@ class ResponsesAPI(GenerationView):
         return ClientQuestion(with_speakers(messages, user), tools=tools, tool_choice=choice)
 
     def facts(self, facts: AnswerFacts, body: JsonObject, question: ClientQuestion) -> AnswerFacts:
-        store, owner, name = _store(), extract_api_key(), _response_id(facts.request_id)
+        store, owner, name = _store(), request_owner(), _response_id(facts.request_id)
         items = listed_items(input_items(body), facts.request_id)
         is_kept = body.get("store") is not False
 
@@ -120,7 +120,7 @@ def _response_id(request_id: str) -> str:
 
 
 def _find_response(response_id: str) -> StoredResponse:
-    found = _store().find(extract_api_key(), _response_id(response_id))
+    found = _store().find(request_owner(), _response_id(response_id))
     if found is None:
         raise _unknown_response(response_id)
     return found
@@ -144,7 +144,7 @@ class ResponseAPI(MethodView):
         """Forget a response. One that still runs is cancelled, and not kept when it ends, unless that is in
         another process.
         """
-        store, owner, name = _store(), extract_api_key(), _response_id(response_id)
+        store, owner, name = _store(), request_owner(), _response_id(response_id)
         if store.end(owner, name) or store.is_running(owner, name):
             cancellation_service.request_cancellation(bare_id(name), ASKED_TO)
         elif not store.delete(owner, name):
@@ -158,7 +158,7 @@ class CancelResponseAPI(MethodView):
     def post(self, response_id: str) -> Any:
         """What has ended is told as it is, and nodes that run on behind it are left alone."""
         name = _response_id(response_id)
-        if not _store().is_running(extract_api_key(), name):
+        if not _store().is_running(request_owner(), name):
             return json_response(_find_response(response_id).response)
         cancellation_service.request_cancellation(bare_id(name), ASKED_TO)
         return json_response({"id": name, "object": "response", "status": "cancelled"})

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import enter_request
 from Middleware.common.secrets import secrets_of_words
@@ -22,7 +21,13 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import Workfl
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeValue
 from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, Keys, one_of, read_filled
-from Middleware.workflows.tools.dynamic_module_loader import call_script, from_root, locate, roots
+from Middleware.workflows.tools.dynamic_module_loader import (
+    call_script,
+    ensure_in_roots,
+    from_root,
+    locate,
+    roots,
+)
 from Middleware.workflows.tools.script_check import script_faults
 
 
@@ -126,18 +131,8 @@ def _script(context: ExecutionContext) -> Path:
         context.warn("'module_path' is built from a run-time value")
         base = str(from_root(root, Path(base).expanduser()))
     path = confined_path(str(path), base)
-    roots = context.user.python_module_roots
-    if roots is not None and not any(path.resolve().is_relative_to(_folder(folder)) for folder in roots):
-        raise ConfigError(f"the script {path} lies in none of the user's 'pythonModuleRoots'")
+    ensure_in_roots(path, context.user.python_module_roots)
     return path
-
-
-def _folder(name: str) -> Path:
-    """A folder of `pythonModuleRoots`, found as scripts are; a missing one holds nothing."""
-    try:
-        return locate(name)[0].resolve()
-    except FileNotFoundError:
-        return Path(name).expanduser().resolve()
 
 
 def _as_text(value: Any, fill: Callable[[str], str]) -> str:

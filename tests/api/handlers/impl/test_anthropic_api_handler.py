@@ -434,13 +434,14 @@ class TestErrors:
             ({}, 401),
             ({"x-api-key": "k"}, 200),
             ({"Authorization": "Bearer k"}, 200),
-            ({"Authorization": "Bearer wrong", "x-api-key": "k"}, 401),
+            ({"Authorization": "Bearer wrong", "x-api-key": "k"}, 200),
+            ({"Authorization": "Bearer wrong", "x-api-key": "wrong too"}, 401),
         ],
         ids=str,
     )
     @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
     def test_keys(self, serve, path, headers, status):
-        """Either header; both: Bearer."""
+        """Either header; of both the first that is valid: Claude Code may send a login's Bearer beside it."""
         answer = (
             serve(access=AccessRules(api_keys=("k",))).test_client().post(path, json=HELLO, headers=headers)
         )

@@ -1,0 +1,129 @@
+"""Whether the arguments of a call fit the schema of its tool, in sentences that a model can act on.
+
+The schema is a tool server's, or anybody's: `$ref` to elsewhere is not followed and `pattern` is not looked
+at (it could take for ever), and what is no schema fits everything. Source: spec agents.md 3.5.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from Middleware.config.validation import ForeignBreach, foreign_check
+
+_KINDS = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+_NOT_FOLLOWED = frozenset(["$id", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "format"])
+DEEPEST = 64
+SHOWN = 100
+CHOICES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """`path`: of the value that does not fit. `missing`: a property that is not there, else empty."""
+
+    path: tuple[str | int, ...]
+    rule: str
+    wanted: Any
+    missing: str = ""
+
+
+def argument_breaches(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Breach]:
+    """What does not fit, in the order of the places; a property that is missing counts by itself."""
+    try:
+        text = json.dumps(schema, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return []
+    return [breach for found in _check_of(text)(arguments) for breach in _breaches_of(found)]
+
+
+def sentence_of_breach(breach: Breach) -> str:
+    """`"lines" must be an array`, `"path" is missing`."""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in breach.path)
+    if breach.missing:
+        return f'"{f"{where}.{breach.missing}".removeprefix(".")}" is missing'
+    said = _sentence(breach.rule, breach.wanted)
+    return f'"{where.removeprefix(".")}" {said}' if where else f"the arguments: {said}"
+
+
+@lru_cache(maxsize=512)
+def _check_of(schema: str) -> Callable[[Any], list[ForeignBreach]]:
+    return foreign_check(_followed(json.loads(schema), DEEPEST))
+
+
+def _followed(schema: Any, depth: int) -> Any:
+    """The part of a schema that counts."""
+    if isinstance(schema, list):
+        return [_followed(item, depth - 1) for item in schema] if depth else []
+    if not isinstance(schema, dict):
+        return schema
+    if not depth:
+        return {}
+    kept = {word: value for word, value in schema.items() if word not in _NOT_FOLLOWED}
+    if "patternProperties" in schema:  # it would say which further properties there may be
+        kept.pop("additionalProperties", None)
+        kept.pop("unevaluatedProperties", None)
+    if not str(kept.get("$ref", "#")).startswith("#"):
+        del kept["$ref"]
+    for word in _OF_NAMES & kept.keys():
+        if isinstance(kept[word], dict):
+            kept[word] = {name: _followed(inner, depth - 1) for name, inner in kept[word].items()}
+    return {
+        word: value if word in _OF_NAMES or word in _OF_VALUES else _followed(value, depth - 1)
+        for word, value in kept.items()
+    }
+
+
+_OF_NAMES = frozenset(["properties", "$defs", "definitions", "dependentSchemas"])
+"""Their keys are names, not words of JSON Schema."""
+_OF_VALUES = frozenset(["enum", "const", "default", "examples"])
+
+
+def _breaches_of(found: ForeignBreach) -> list[Breach]:
+    path, rule, wanted, instance = found
+    if rule == "required" and isinstance(wanted, list) and isinstance(instance, Mapping):
+        missing = [str(name) for name in wanted if name not in instance]
+        return [Breach(path, rule, wanted, name) for name in missing]
+    if rule in ("additionalProperties", "unevaluatedProperties"):
+        return [Breach(path, rule, instance)]
+    return [Breach(path, rule, wanted)]
+
+
+def _sentence(rule: str, wanted: Any) -> str:
+    if rule == "type":
+        kinds = [wanted] if isinstance(wanted, str) else wanted
+        return f"must be {' or '.join(_KINDS.get(kind, str(kind)) for kind in kinds)}"
+    if rule == "enum" and isinstance(wanted, list):
+        return f"must be one of {', '.join(_shown(value) for value in wanted[:CHOICES])}"
+    if rule in _SAYINGS:
+        return _SAYINGS[rule].format(_shown(wanted))
+    return "does not fit the tool's schema"
+
+
+_SAYINGS = {
+    "const": "must be {}",
+    "minimum": "must be {} or more",
+    "maximum": "must be {} or less",
+    "exclusiveMinimum": "must be more than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "additionalProperties": "has a name that the tool does not know",
+}
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:SHOWN]

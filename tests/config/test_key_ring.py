@@ -1,0 +1,196 @@
+"""A keys file that is edited while it is in force (keys.md 1): seen after a second, never open."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+
+import pytest
+
+from Middleware.common.errors import ConfigError
+from Middleware.config.key_file import digest_of
+from Middleware.config.key_ring import KeysInForce
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def entry(name, users=("*",)):
+    return {"name": name, "sha256": digest_of(f"key of {name}"), "users": list(users)}
+
+
+class KeysFileAtWork:
+    """A keys file with the clock of whoever looks at it."""
+
+    def __init__(self, path):
+        self.path, self.clock = path, Clock()
+
+    def write(self, *names, users=("*",)):
+        self.write_text(json.dumps({"keys": [entry(name, users) for name in names]}))
+
+    def write_text(self, text):
+        self.path.write_text(text)
+        self.path.chmod(0o600)
+
+    def open(self, **more):
+        self.keys = KeysInForce(self.path, clock=self.clock, **more)
+        return self.keys
+
+    def names_after(self, seconds):
+        self.clock.now += seconds
+        ring = self.keys.ring()
+        return None if ring is None else [entry.name for entry in ring.entries]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return KeysFileAtWork(tmp_path / "Keys.json")
+
+
+def errors(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+
+def test_without_a_file_no_key_is_needed(file):
+    file.open()
+    assert file.names_after(5) is None
+
+
+def test_a_key_is_found_by_its_digest(file):
+    file.write("ann", "bob")
+    ring = file.open().ring()
+    assert ring.find(digest_of("key of bob")).name == "bob" and ring.find("0" * 64) is None
+    assert ring.named("ann").name == "ann" and ring.named("zoe") is None
+
+
+def test_a_file_without_entries_is_a_file(file):
+    file.write()
+    file.open()
+    assert file.names_after(0) == []
+
+
+def test_an_edit_is_seen_after_a_second_and_not_before(file):
+    file.write("ann")
+    file.open()
+    file.write("ann", "bob")
+    assert file.names_after(0.99) == ["ann"]
+    assert file.names_after(0.01) == ["ann", "bob"]
+
+
+def test_a_file_is_looked_at_once_a_second(file, monkeypatch):
+    file.write("ann")
+    file.open()
+    looks = []
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **more: looks.append(path) or stat(path, **more))
+    file.names_after(0.5)
+    file.names_after(0.4)
+    assert not looks
+    file.names_after(0.2)
+    assert looks
+
+
+BROKEN = {"half": '{"keys": [', "empty": "", "misspelt": '{"keys": [{"nam": "x"}]}', "list": "[]"}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_a_broken_edit_leaves_the_last_good_version(file, text, caplog):
+    file.write("ann")
+    file.open()
+    file.write_text(text)
+    assert [file.names_after(1), file.names_after(1), file.names_after(1)] == [["ann"]] * 3
+    (said,) = errors(caplog)
+    assert "last good version" in said
+
+
+def test_a_file_that_vanished_leaves_the_last_good_version(file, caplog):
+    file.write("ann")
+    file.open()
+    file.path.unlink()
+    assert [file.names_after(1), file.names_after(1)] == [["ann"]] * 2
+    assert len(errors(caplog)) == 1
+    file.write("bob")
+    assert file.names_after(1) == ["bob"]
+    file.path.unlink()
+    file.names_after(1)
+    assert len(errors(caplog)) == 2
+
+
+def test_a_file_that_appears_closes_the_server(file):
+    file.open()
+    file.write("ann")
+    assert file.names_after(1) == ["ann"]
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_one_that_appears_broken_closes_it_for_everybody(file, text, caplog):
+    file.open()
+    file.write_text(text)
+    assert file.names_after(1) == [] and file.keys.ring().broken
+    assert "nobody is let in" in errors(caplog)[0]
+    file.path.unlink()
+    assert file.names_after(1) == [] and file.keys.ring().broken
+    file.write("ann")
+    assert file.names_after(1) == ["ann"] and not file.keys.ring().broken
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_a_faulty_file_stops_the_start(file, text):
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"Keys\.json"):
+        file.open()
+
+
+def test_a_file_that_was_named_and_is_not_there_stops_the_start(file):
+    with pytest.raises(ConfigError, match=r"Keys\.json"):
+        file.open(must_exist=True)
+
+
+@pytest.mark.parametrize("make", ["mkdir", "dangling link"])
+def test_what_is_there_and_is_no_file_stops_the_start(file, make):
+    """A container makes a folder where the file that it is to see is missing."""
+    if make == "mkdir":
+        file.path.mkdir()
+    else:
+        file.path.symlink_to("nowhere.json")
+    with pytest.raises(ConfigError, match=r"Keys\.json"):
+        file.open()
+
+
+def test_an_edit_within_the_same_tick_is_seen(file):
+    """Two edits of the same size may leave the same time: what was just written is read again."""
+    file.write("ann")
+    stamp = os.stat(file.path).st_mtime_ns
+    file.open()
+    file.path.write_text(file.path.read_text().replace('"ann"', '"bob"'))
+    os.utime(file.path, ns=(stamp, stamp))
+    assert file.names_after(1) == ["bob"]
+
+
+def test_a_mode_that_others_can_read_is_a_warning(file, caplog):
+    file.write("ann")
+    file.path.chmod(0o644)
+    file.open()
+    file.names_after(1)
+    warned = [record.getMessage() for record in caplog.records if "0600" in record.getMessage()]
+    assert len(warned) == (1 if os.name == "posix" else 0)
+
+
+def test_a_pattern_that_fits_no_served_user_is_a_warning(file, caplog):
+    file.write("ann", users=("bo",))
+    file.open(served_users=lambda: ["ann", "bob"])
+    assert "'bo'" in caplog.text
+
+
+def test_no_digest_is_in_a_message(file, caplog):
+    file.write("ann")
+    file.open()
+    file.write_text(file.path.read_text().replace("]}]", "]}"))
+    file.names_after(1)
+    assert errors(caplog) and digest_of("key of ann") not in caplog.text
