@@ -17,6 +17,7 @@ from Middleware.cleaning import stage
 from Middleware.cleaning.stage import Findings, Inputs
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.config.key_file import keys_findings
 from Middleware.config.loader import ConfigTree
 from Middleware.config.validation import NOTE, check, known_fields, schema
 from Middleware.llmapis.handlers.backends import BACKENDS
@@ -105,6 +106,7 @@ KINDS: list[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]]] = [
     (has("_byMeaning"), part_of("routing")),
     (has("desk"), part_of("machines")),
     (has("claude-*"), part_of("aliases")),
+    (has("keys"), keys_findings),
     (has("json.schemas"), schemas_exist),
     (has("responseStartTextToRemove"), lambda document: workflow([{"endpointName": "a", **document}])),
     (has("messages"), only("model", "stream", "messages")),

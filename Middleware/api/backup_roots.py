@@ -20,6 +20,7 @@ from Middleware.services.history import FILE_NAME
 from Middleware.utilities.install_layout import is_shipped
 
 CONFIG, PUBLIC, DATA, DISCUSSIONS, HISTORY = "config", "public", "data", "discussions", "history"
+KEYS = "keys"
 """Names of roots in a backup. Folders that user files name are `discussions-2` and so on."""
 
 OF_PUBLIC = frozenset({"workflow_python_scripts", "ConfigBackups"})
@@ -49,7 +50,20 @@ def roots_of(facts: LaunchFacts, snapshot: ConfigSnapshot, *, is_public_named: b
     for root in found:
         if not is_shipped(root.path):
             taken.setdefault(Path(os.path.realpath(root.path)), root)
-    return Roots(list(taken.values()), lacking)
+    return Roots([*taken.values(), *_keys_root(facts, list(taken.values()))], lacking)
+
+
+def _keys_root(facts: LaunchFacts, others: list[Root]) -> list[Root]:
+    """The one file that the command line names, unless another root takes it."""
+    if facts.keys_file is None:
+        return []
+    file = _real(facts.keys_file)
+    is_taken = any(root.only is None and _is_below(file, root.path) for root in others)
+    return [] if is_taken else [Root(KEYS, file.parent, only=frozenset({file.name}))]
+
+
+def _is_below(file: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(folder)) in Path(os.path.realpath(file)).parents
 
 
 def _real(path: Path) -> Path:
@@ -104,6 +118,8 @@ def place_of(facts: LaunchFacts, name: str, written: str) -> Path | None:
         return facts.data_root
     if name == HISTORY:
         return facts.history_directory
+    if name == KEYS:
+        return facts.keys_file.parent if facts.keys_file is not None else None
     if facts.discussion_directory is not None:
         return facts.discussion_directory
     return Path(written).expanduser() if written else facts.data_root / "DiscussionIds"

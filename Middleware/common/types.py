@@ -37,6 +37,9 @@ class Chunk(_ChunkAlways, total=False):
     truncated: bool
     refusal: bool
     cut_call: bool  # the end of the answer cut a call, and that call was left out
+    cut_calls: list[JsonObject]  # those calls, as far as they came, of a whole answer
+    beside: JsonObject  # of a finishing dict, for an agent's loop alone: thoughts in the fields they came in
+    step: Any  # of a chunk that says nothing else: a step of an agent has ended (agents.md 5)
     last: bool  # of a finish chunk that the engine gives: no node runs after it
     progress: JsonObject  # of a chunk that says nothing else: a node starts (more-fronts.md 8)
 

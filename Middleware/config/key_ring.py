@@ -57,8 +57,13 @@ _UNSETTLED: _Sign = (-1, 0, 0, 0)
 
 def load_key_file(path: Path) -> tuple[KeyEntry, ...]:
     """Raises ConfigError, ConfigMissing where no such file is there."""
+    return read_keys(bytes_of_key_file(path), path.name)
+
+
+def bytes_of_key_file(path: Path) -> bytes:
+    """Raises ConfigError, ConfigMissing where no such file is there."""
     try:
-        raw = tree_of(path.parent).bytes_of(path.name)
+        return tree_of(path.parent).bytes_of(path.name)
     except FileNotFoundError as error:
         if os.path.lexists(path):
             raise ConfigError("is a link that leads nowhere", file=str(path)) from error
@@ -66,7 +71,15 @@ def load_key_file(path: Path) -> tuple[KeyEntry, ...]:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"cannot be read: {why}", file=str(path)) from error
-    return read_keys(raw, path.name)
+
+
+def mode_fault(path: Path) -> str:
+    """What is wrong with who may read the file; empty: nothing, or it cannot be looked at."""
+    try:
+        mode = os.stat(path).st_mode & 0o777
+    except OSError:
+        return ""
+    return f"has mode {mode:04o}, so that others can read it; set it to 0600" if mode & 0o077 else ""
 
 
 def keys_path(facts: LaunchFacts) -> Path:
@@ -111,7 +124,7 @@ class KeysInForce:
         self._served_users, self._clock = served_users, clock
         self._lock = threading.Lock()
         self._fault = ""
-        self._warned: set[object] = set()
+        self._warned: set[str] = set()
         self._ring: KeyRing | None = None
         self._looked = clock()
         self._seen = self._look()
@@ -184,15 +197,8 @@ class KeysInForce:
         logger.error("keys file %s: %s; %s", self.path, why, then)
 
     def _warn_of_mode(self) -> None:
-        """Once: a mode is what it is until somebody changes it."""
-        if os.name != "posix":
-            return
-        try:
-            mode = os.stat(self.path).st_mode & 0o777
-        except OSError:
-            return
-        if mode & 0o077 and mode not in self._warned:
-            logger.warning(
-                "keys file %s has mode %04o, so that others can read it; set it to 0600", self.path, mode
-            )
-        self._warned.add(mode)
+        """Once for each mode."""
+        why = mode_fault(self.path) if os.name == "posix" else ""
+        if why and why not in self._warned:
+            logger.warning("keys file %s %s", self.path, why)
+        self._warned.add(why)

@@ -80,6 +80,11 @@ class LlmApiService:
         return self._class.lifts_system_messages
 
     @property
+    def can_leave_tools_out(self) -> bool:
+        """Whether its API takes turns with calls in a request that offers no tools."""
+        return self._class.can_leave_tools_out
+
+    @property
     def address(self) -> str:
         """Where the endpoint's server is; empty for a backend that stays inside this program."""
         return self.endpoint.url if self._class.calls_out else ""

@@ -9,7 +9,7 @@ from Middleware.common.costs import Cost
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, JsonObject
 from Middleware.llmapis.backend_errors import told_error
-from Middleware.services.answers import ToolCallCollector, full_usage
+from Middleware.services.answers import ToolCallCollector, finished_calls, full_usage
 from Middleware.services.run_trace import TracedNode
 
 
@@ -17,8 +17,9 @@ class LlmText(str):
     """A `str` that also knows how the answer ended. It equals, hashes and prints as the plain text.
 
     `usage`: `{"prompt_tokens", "completion_tokens", "total_tokens", ...}` or None. Source: spec backends.md
-    10. `cut_call`: the model called a tool, and the end of the answer cut the call. `cost`: what the call
-    cost; None: its endpoint has no price."""
+    10. `cut_call`: the model called a tool, and the end of the answer cut the call; `cut_calls`: those calls,
+    as far as they came. `beside`: thoughts in the fields they came in, for an agent's loop. `cost`: what the
+    call cost; None: its endpoint has no price."""
 
     finish_reason: str | None
     native_finish_reason: str | None
@@ -27,6 +28,8 @@ class LlmText(str):
     model: str | None
     refusal: bool
     cut_call: bool
+    cut_calls: list[JsonObject]
+    beside: JsonObject | None
     cost: Cost | None
 
     def __new__(
@@ -40,12 +43,15 @@ class LlmText(str):
         model: str | None = None,
         refusal: bool = False,
         cut_call: bool = False,
+        cut_calls: list[JsonObject] | None = None,
+        beside: JsonObject | None = None,
         cost: Cost | None = None,
     ) -> LlmText:
         made = super().__new__(cls, text)
         made.finish_reason, made.native_finish_reason = finish_reason, native_finish_reason
         made.thinking, made.usage, made.model = thinking, usage, model
         made.refusal, made.cut_call, made.cost = refusal, cut_call, cost
+        made.cut_calls, made.beside = cut_calls or [], beside
         return made
 
     def told_apart(self, text: str, thinking: str) -> LlmText:
@@ -93,7 +99,7 @@ def count_call(
 # A stream as one whole answer. Pure.
 
 
-_FACTS = ("native_finish_reason", "usage", "model", "cost")
+_FACTS = ("native_finish_reason", "usage", "model", "cost", "beside")
 
 
 def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObject:
@@ -104,7 +110,7 @@ def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObjec
     """
     texts: list[str] = []
     thoughts: list[str] = []
-    calls = ToolCallCollector()
+    calls = ToolCallCollector(with_extras=True)
     facts: dict[str, Any] = {}
     finish = None
     for batch in batches:
@@ -121,7 +127,10 @@ def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObjec
     if finish is None:
         return LlmText("")
     text, thinking = "".join(texts), "".join(thoughts)
-    whole_calls = calls.complete(finish)
+    came = calls.complete()
+    whole_calls = finished_calls(came, finish)
+    if cut := [call for call in came if call not in whole_calls]:
+        facts["cut_calls"] = cut
     if not whole_calls:
         return LlmText(text, finish_reason=finish, thinking=thinking, cut_call=bool(calls), **facts)
     extras = {"thinking": thinking} if thinking else {}

@@ -190,11 +190,13 @@ class AnswerCollector:
 class ToolCallCollector:
     """Tool-call fragments by index -> complete calls.
 
-    A name overwrites, text is appended, an object replaces.
+    A name overwrites, text is appended, an object replaces. `with_extras`: other keys of a call stay with it
+    (Gemini's `extra_content`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_extras: bool = False) -> None:
         self._calls: dict[Any, JsonObject] = {}
+        self._with_extras = with_extras
 
     def __bool__(self) -> bool:
         return bool(self._calls)
@@ -205,8 +207,13 @@ class ToolCallCollector:
                 continue
             key = fragment.get("index")
             call = self._calls.setdefault(
-                ("given", len(self._calls)) if key is None else key, {"id": None, "name": "", "arguments": ""}
+                ("given", len(self._calls)) if key is None else key,
+                {"id": None, "name": "", "arguments": "", "extras": {}},
             )
+            if self._with_extras:
+                call["extras"].update(
+                    (name, value) for name, value in fragment.items() if name not in _OF_A_CALL
+                )
             function = fragment.get("function")
             function = function if isinstance(function, dict) else {}
             call["id"] = fragment.get("id") or call["id"]
@@ -228,10 +235,14 @@ class ToolCallCollector:
                 "id": call["id"] or f"call_{uuid.uuid4().hex[:24]}",
                 "type": "function",
                 "function": {"name": call["name"], "arguments": _as_text(call["arguments"])},
+                **call["extras"],
             }
             for call in self._calls.values()
         ]
         return finished_calls(calls, reason)
+
+
+_OF_A_CALL = frozenset(("index", "id", "type", "function"))
 
 
 def _as_text(arguments: Any) -> str:
@@ -244,11 +255,16 @@ def finished_calls(calls: Iterable[JsonObject], reason: str | None) -> list[Json
     An answer that was cut (`CUTTING_REASONS`) keeps only calls whose arguments are a JSON object.
     """
     if reason in CUTTING_REASONS:
-        return [call for call in calls if object_of(call["function"]["arguments"]) is not None]
+        return [call for call in calls if not is_cut_call(call)]
     for call in calls:
         if not call["function"]["arguments"].strip():
             call["function"]["arguments"] = "{}"
     return list(calls)
+
+
+def is_cut_call(call: JsonObject) -> bool:
+    """Whether a call in OpenAI shape has arguments that are no whole JSON object."""
+    return object_of(call["function"]["arguments"]) is None
 
 
 def compact_json(value: Any) -> str:

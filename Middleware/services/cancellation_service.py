@@ -156,6 +156,10 @@ class CancellationService:
             self.unregister_abort_callback(request_id, cancel_part)
             self.acknowledge_cancellation(own)
 
+    def cancel_scope(self, scope: str, why: str = "") -> None:
+        """Cancel what has an id of `scope`, once; its request goes on. No other process is asked."""
+        self._mark(scope, why)
+
     def acknowledge_cancellation(self, request_id: str) -> None:
         """All work of the request has ended: nothing of it is remembered any more."""
         with self._lock:

@@ -78,7 +78,13 @@ class ScriptedModel:
         if isinstance(reply, dict):
             calls = [{**call, "index": i} for i, call in enumerate(reply["tool_calls"])]
             first = {"token": reply["content"], "finish_reason": None, "tool_calls": calls}
-            return [[first], [{"token": "", "finish_reason": "tool_calls"}]]
+            if thinking := reply.get("thinking"):
+                first["thinking"] = thinking
+            facts = {name: reply[name] for name in ("usage", "beside", "cut_calls") if name in reply}
+            return [
+                [first],
+                [{"token": "", "finish_reason": reply.get("finish_reason") or "tool_calls", **facts}],
+            ]
         pieces = [[{"token": piece, "finish_reason": None}] for piece in (reply[:2], reply[2:])]
         thinking = getattr(reply, "thinking", "")
         head = [[{"token": "", "finish_reason": None, "thinking": thinking}]] if thinking else []

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, document_of
+from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, document_of, nonempty_text
 from Middleware.api.commands.memory_corrections import CORRECTIONS, print_remembered
 from Middleware.api.commands.memory_desk import (
     FAULTS,
@@ -72,6 +72,12 @@ class Memory(Command):
             "--preview",
             action="store_true",
             help="Show what --memory or --restore would do without doing it.",
+        )
+        parser.add_argument(
+            "--memory-key",
+            type=nonempty_text,
+            metavar="NAME",
+            help="With --memory: work with the discussions of this key of the keys file.",
         )
         parser.add_argument(
             "--matching", metavar="TEXT", help="With --memory forget: forget every memory that contains TEXT."

@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from Middleware.common.errors import MiddlewareError
+from Middleware.common.asker import ANYBODY, Asker
+from Middleware.common.errors import ConfigMissing, MiddlewareError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import RequestContext
+from Middleware.config.key_file import KeyEntry, digest_of, mixed_pair
+from Middleware.config.key_ring import keys_path, load_key_file
 from Middleware.config.loader import tree_of
 from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import reason_of
+from Middleware.services.key_folders import folder_of_entry
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
 
 KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
@@ -36,12 +40,13 @@ def key_in(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The options of the command line."""
+    """The options of the command line. `key_name`: whose discussions, by the name in the keys file."""
 
     preview: bool = False
     matching: str = ""
     for_good: bool = False
     keep_going: bool = False
+    key_name: str = ""
 
     @classmethod
     def of(cls, arguments: Namespace) -> Wishes:
@@ -52,6 +57,7 @@ class Wishes:
             given.get("matching") or "",
             bool(given.get("for_good")),
             bool(given.get("keep_going")),
+            given.get("memory_key") or "",
         )
 
     def options(self) -> list[str]:
@@ -99,10 +105,46 @@ def desk_of(wishes: Wishes) -> Desk:
     snapshot = tree_of(facts.config_directory).snapshot()
     user = load_user(snapshot, facts.users[0] if facts.users else pointer_user(snapshot))
     key = key_in(KEY) or None
-    request = RequestContext("memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key)
+    entry = _entry(key, wishes.key_name)
+    asker = ANYBODY if entry is None else Asker(entry.name, key=key, entry=entry)
+    request = RequestContext(
+        "memory", user.name, "openaichatcompletion", snapshot=snapshot, api_key=key, asker=asker
+    )
     _refuse_no_folder(discussions_root(user))
-    readings = tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
-    return Desk(user, request, readings, wishes)
+    return Desk(user, request, _readings(user, key, entry), wishes)
+
+
+def _entry(key: str | None, name: str) -> KeyEntry | None:
+    """The entry of the key, or of the name; None: the keys file has none, or there is no such file.
+
+    Raises ConfigError, and Refused for a name that is not there or is another key's.
+    """
+    path = keys_path(launch_facts())
+    try:
+        entries = load_key_file(path)
+    except ConfigMissing:
+        entries = ()
+    digest = digest_of(key) if key else ""
+    if not name:
+        return next((entry for entry in entries if entry.sha256 == digest), None)
+    named = next((entry for entry in entries if entry.name == name), None)
+    if named is None:
+        known = ", ".join(entry.name for entry in entries) or "none"
+        raise ArchiveRefused(f"there is no key {name!r} in {path}; there are: {known}")
+    if key and named.sha256 != digest:
+        raise ArchiveRefused(f"the key in {KEY} is not that of {name}; give one of the two")
+    return named
+
+
+def _readings(user: UserSettings, key: str | None, entry: KeyEntry | None) -> tuple[DiscussionFolders, ...]:
+    """The folders of a key, as a request with it finds them. Raises Refused where files cannot be read."""
+    if entry is None or (entry.folder is None and key):
+        return tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
+    if user.encrypt_using_api_key:
+        if entry.folder is not None:
+            raise ArchiveRefused(mixed_pair(entry.name, user.name))
+        raise ArchiveRefused(f"user {user.name} encrypts; give the key of {entry.name} in {KEY}")
+    return (DiscussionFolders(discussions_root(user), folder_of_entry(entry), None, old_discussions(user)),)
 
 
 def _refuse_no_folder(root: Path) -> None:

@@ -12,7 +12,16 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from Middleware.api.backup_roots import CONFIG, DATA, DISCUSSIONS, HISTORY, PUBLIC, log_folders, place_of
+from Middleware.api.backup_roots import (
+    CONFIG,
+    DATA,
+    DISCUSSIONS,
+    HISTORY,
+    KEYS,
+    PUBLIC,
+    log_folders,
+    place_of,
+)
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.api.commands.backup import (
     BEFORE,
@@ -237,7 +246,7 @@ def _root_there(name: str, plan: Plan) -> Root:
         name,
         plan.targets[name],
         plan.manifest.roots[name]["written"],
-        only=same if name in (PUBLIC, DATA, HISTORY) else None,
+        only=same if name in (PUBLIC, DATA, HISTORY, KEYS) else None,
         install=install,
     )
 

@@ -18,6 +18,7 @@ from Middleware.config.users import load_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_tree, check_users, checked_tree
+from Middleware.workflows.checks.keys_check import keys_file_findings
 from Middleware.workflows.checks.reuse_advice import reading_note
 
 
@@ -44,7 +45,9 @@ class Validate(Command):
             return 1
         snapshot.spelling.notes = []
         findings = check_users(snapshot, users) if users else check_tree(snapshot)
-        findings += _reading_notes(snapshot, users or sorted(user_names(snapshot)))
+        served = users or sorted(user_names(snapshot))
+        findings += _reading_notes(snapshot, served)
+        findings += keys_file_findings(snapshot, launch_facts(), served)
         for finding in findings:
             print(finding)
         count = Counter(finding.level for finding in findings)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from Middleware.api.requests.request_life import HUNG_UP, RequestLife, outdated_first, reply_to
 from Middleware.common.errors import EarlyTermination, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.common.request_context import NO_PROGRESS, RequestContext, enter_request
 from Middleware.common.types import Batch, Batches, JsonObject, close_batches
 from Middleware.config.loader import outdated_files
 from Middleware.protocols.base import (
@@ -276,8 +276,11 @@ class AnswerStream:
         pull, batches = self._job.context.run, lead.batches
         batch, failure = lead.first, lead.failure
         sent = time.monotonic()
+        shows_progress = self._job.facts.progress != NO_PROGRESS
         while batch is not None and failure is None:
             units = framer.units(batch)
+            if shows_progress and (steps := steps_of(batch)):
+                units = [*framer.progress_units(steps), *units]
             if answer.sent:
                 self._job.life.answer()
             for unit in units:

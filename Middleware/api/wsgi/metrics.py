@@ -106,6 +106,22 @@ class _Maker:
         return Gauge(name, text, labels, registry=self._registry, multiprocess_mode=mode)
 
 
+_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 100)
+_OF_TOOLS = frozenset(("ok", "failed", "timeout", "refused"))
+
+
+class _OfAgents:
+    """Agents and the tools that they call."""
+
+    def __init__(self, make: _Maker) -> None:
+        self.steps = make.histogram(
+            "headrace_agent_steps", "How many times an agent asked its model.", _STEPS
+        )
+        self.calls = make.counter(
+            "headrace_tool_calls_total", "Calls of tools by agents that ended.", "tool", "outcome"
+        )
+
+
 class _OfServer:
     """The process, its slots and its queue."""
 
@@ -259,11 +275,13 @@ class Metrics:
         make = _Maker(self.registry)
         with _shared_folder():
             self._server, self._runs, self._backends = _OfServer(make), _OfRuns(make), _OfBackends(make)
+            self._agents = _OfAgents(make)
             self._keys = _OfKeys(make)
             self._server.build.labels(VERSION).set(1)
         self._server.slots.set(slots)
         self._run_names, self._endpoints, self._series = _Bounded(), _Bounded(), _Series()
         self._addresses, self._payers, self._models = _Bounded(), _Bounded(), _Bounded()
+        self._tools = _Bounded()
         self._loaded: set[tuple[str, ...]] = set()
         if not os.environ.get(SHARED_FOLDER):
             ProcessCollector(registry=self.registry)
@@ -366,6 +384,17 @@ class Metrics:
         for call in node.calls if node is not None else ():
             if call.kind in _TO_BACKENDS:
                 self._call(run, call)
+            elif call.tool is not None:
+                self._count_tool_call(call.tool, call.outcome)
+        if node is not None and node.steps:
+            self._agents.steps.observe(node.steps)
+
+    def _count_tool_call(self, tool: str, outcome: str) -> None:
+        """One that was cancelled came to nothing, and is not counted. What a model made up is `other`."""
+        told = "ok" if outcome == "done" else outcome
+        if told in _OF_TOOLS:
+            [name] = self._tools(tool) if tool else (OTHER,)
+            self._series(self._agents.calls, name, told).inc()
 
     def _call_ended(self, run: RunTrace, node: NodeTrace | None) -> None:
         """A prompt that is read ahead is so before the node begins or when it has ended."""

@@ -13,6 +13,7 @@ from Middleware.common.types import Chunk, JsonObject, Message, Messages
 from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
 from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.call.sent_prompt import BuiltPayload
+from Middleware.llmapis.dialects.loop_turns import ThoughtFields
 from Middleware.llmapis.dialects.prompt_caching import LateText, system_text
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
@@ -31,7 +32,8 @@ class CallArguments:
     `reads_ahead`: nobody waits for the answer: the prompt is to be held by the server.
     `llm_takes_images`: images go along only then. `late_text`: exactly the text that was added to the newest
     user message (`late_place` `after`: at its end, `before`: at its start; the joint is part of it), or the
-    content of a message of its own (`alone`); empty: there is no late prompt. `discussion_id`: None: the chat
+    content of a message of its own (`alone`); empty: there is no late prompt. `turns`: what an agent's loop
+    has added behind the conversation (`loop_turns.py`); None: no agent calls. `discussion_id`: None: the chat
     has none. `rebuild(call, service)`: the same call in the shape of a backup endpoint; None: as it is.
     `chat`: what its conversation is known by, the discussion id or the user's first message; "": the first
     one that is sent. `built`: the payload, where it was needed before the handler is called; the handler's
@@ -53,6 +55,7 @@ class CallArguments:
     llm_takes_images: bool = False
     late_text: str = ""
     late_place: str = ""
+    turns: Messages | None = None
     discussion_id: str | None = None
     chat: str = field(default="", repr=False)
     built: BuiltPayload | None = field(default=None, repr=False, compare=False)
@@ -83,13 +86,14 @@ class CallArguments:
         wanted. `backup_of`: the endpoint that failed before."""
         asked = self.rebuild(self, service) if is_backup and self.rebuild is not None else self
         own = _copy_conversation(asked.conversation, with_images=self.llm_takes_images)
-        return copy_with(asked, conversation=own, backup_of=backup_of)
+        turns = _copy_conversation(asked.turns, with_images=False)
+        return copy_with(asked, conversation=own, turns=turns, backup_of=backup_of)
 
     def clamped_tokens(self) -> int:
         """Estimate of the prompt as the clamp counts it, so that both can be compared. Source: workflows.md
         7.8."""
         texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
-        return texts + sum(map(sent_cost, self.conversation or ()))
+        return texts + sum(map(sent_cost, self.messages()))
 
     def estimate_for(self, endpoint: EndpointConfig) -> tuple[Model, int] | None:
         """The model and our estimate of this prompt, to be compared with what the server counts; None: the
@@ -103,7 +107,11 @@ class CallArguments:
     def prompt_tokens(self) -> int:
         """Estimate of the prompt."""
         texts = estimate_tokens((self.system_prompt or "") + (self.prompt or ""))
-        return texts + sum(estimate_tokens(message["content"]) for message in self.conversation or ())
+        return texts + sum(estimate_tokens(message["content"]) for message in self.messages())
+
+    def messages(self) -> Messages:
+        """The conversation, and the turns of a loop behind it."""
+        return [*(self.conversation or ()), *(self.turns or ())]
 
 
 _CHANGEABLE = (list, dict)
@@ -138,12 +146,14 @@ class StreamState:
     reader's.
 
     `ended`: the end mark of this dialect was seen (`done: true`, `message_stop`); `[DONE]` is seen by the
-    reader. `load_s`: how long the backend loaded the model, where it says so."""
+    reader. `load_s`: how long the backend loaded the model, where it says so. `thoughts`: of a call of an
+    agent, gathers them in the fields they come in; None: no agent calls."""
 
     model: str | None = None
     load_s: float | None = None
     ended: bool = False
     saw_tool_calls: bool = False
+    thoughts: ThoughtFields | None = None
     usage: JsonObject = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
 
@@ -227,4 +237,4 @@ class HandlerFace(Protocol):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject: ...
 
-    def read_whole(self, body: JsonObject) -> LlmText | JsonObject: ...
+    def read_whole(self, body: JsonObject, *, for_agent: bool = False) -> LlmText | JsonObject: ...

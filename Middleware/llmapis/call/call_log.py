@@ -28,7 +28,17 @@ logger = logging.getLogger(__name__)
 
 
 _CONTENT = ("thinking", "tool_calls", "refusal")
-_FACTS = ("native_finish_reason", "thinking", "usage", "model", "refusal", "cut_call", "cost")
+_FACTS = (
+    "native_finish_reason",
+    "thinking",
+    "usage",
+    "model",
+    "refusal",
+    "cut_call",
+    "cut_calls",
+    "beside",
+    "cost",
+)
 
 
 def is_visible(chunk: Chunk) -> bool:

@@ -24,6 +24,7 @@ from Middleware.llmapis.call.call_log import CallLog, is_visible
 from Middleware.llmapis.call.sent_prompt import digest_payload
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.dialects.event_mapping import decode_json
+from Middleware.llmapis.dialects.loop_turns import without_thoughts
 from Middleware.llmapis.llm_text import LlmText, join_batches
 from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.http import DRAIN_S, TRIES, Answer, Post, default_transport
@@ -121,7 +122,11 @@ class OutgoingCall:
 
     def reader(self, answer: Answer) -> StreamReader:
         """What reads the stream that the answer is."""
-        return StreamReader(self._handler, answer.content_type)
+        return StreamReader(self._handler, answer.content_type, for_agent=self._is_of_agent)
+
+    @property
+    def _is_of_agent(self) -> bool:
+        return self._call.turns is not None
 
     def post(self, payload: JsonObject | None = None) -> Answer:
         """Send `payload` (None: build it), wait for the headers. Raises BackendError, RequestCancelled."""
@@ -137,10 +142,22 @@ class OutgoingCall:
         except BackendError as error:
             if error.status not in (400, 422):
                 raise
-            amended = self._handler._amend_payload(payload, error.message)
+            amended = self._amended_payload(payload, error.message)
             if amended is None:
                 raise
             return self._send(amended, amended=True)
+
+    def _amended_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
+        """What to send in place of what was `refused`; None: nothing."""
+        if self._is_of_agent:
+            bare = without_thoughts(payload, refused, self._handler.settings.endpoint)
+            if bare is not None:
+                logger.warning(
+                    "endpoint '%s' refuses thoughts in the model's turns, so it gets none from now on",
+                    self.endpoint,
+                )
+                return bare
+        return self._handler._amend_payload(payload, refused)
 
     def whole_answer(self) -> LlmText | JsonObject:
         """The whole answer; a backend that streams it all the same is listened to. Raises as `body`."""
@@ -170,7 +187,7 @@ class OutgoingCall:
 
     def _read_whole_answer(self, answer: Answer) -> LlmText | JsonObject:
         """A whole body, or a stream that nobody asked for, joined."""
-        reader = StreamReader(self._handler)
+        reader = StreamReader(self._handler, for_agent=self._is_of_agent)
         batches: list[Batch] = []
         streams = answer.content_type in STREAM_TYPES
         data = self._bytes(
@@ -201,7 +218,7 @@ class OutgoingCall:
         failure = told_failure(settings.endpoint, body, secrets=settings.secrets)
         if failure is not None:
             raise failure
-        return self._handler.read_whole(body)
+        return self._handler.read_whole(body, for_agent=self._is_of_agent)
 
     def _object(self, answer: Answer) -> JsonObject:
         data = self._bytes(answer, lambda _: False)

@@ -27,6 +27,7 @@ from Middleware.llmapis.backend_errors import (
 from Middleware.llmapis.call.call_arguments import HandlerFace, StreamState, ThoughtSplitter
 from Middleware.llmapis.call.call_log import content_taken_out, is_visible, one_chunk, set_split
 from Middleware.llmapis.dialects.event_mapping import DECODER, ToolCallDeltas, decode_json, text_of
+from Middleware.llmapis.dialects.loop_turns import ThoughtFields
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
 from Middleware.services.answers import CUTTING_REASONS
 from Middleware.utilities.sensitive_logging_utils import loggable_error, loggable_text
@@ -132,14 +133,15 @@ class StreamReader:
     `ended`: nothing more is needed (end mark, or an error dict was given). `failure`: what is said of it.
     `finishing`: the finish reason is known, only the usage may still come. `whole`: the server did not
     stream, its whole answer was read. `truncated`: the stream ended without its end mark. `bad_call`: the
-    failure is a tool call whose arguments are not whole."""
+    failure is a tool call whose arguments are not whole; `for_agent`: that is no failure, and the finishing
+    dict has the thoughts in the fields they came in."""
 
-    def __init__(self, handler: HandlerFace, content_type: str = "") -> None:
+    def __init__(self, handler: HandlerFace, content_type: str = "", *, for_agent: bool = False) -> None:
         self.ended = False
         self.output = False
         self.whole = False
         self.truncated = False
-        self.state = StreamState()
+        self.state = StreamState(thoughts=ThoughtFields() if for_agent else None)
         self.finish_reason: str | None = None
         self.failure: str | None = None
         self.bad_call = False
@@ -252,7 +254,8 @@ class StreamReader:
 
     def _whole_chunk(self, answer: JsonObject) -> Chunk:
         try:
-            return one_chunk(self._handler.read_whole(answer))
+            for_agent = self.state.thoughts is not None
+            return one_chunk(self._handler.read_whole(answer, for_agent=for_agent))
         except BackendError as error:
             self.bad_call = error.retryable
             raise
@@ -462,6 +465,8 @@ class StreamReader:
                 "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
             )
             final["usage"] = usage
+        if self.state.thoughts is not None and (fields := self.state.thoughts.fields()):
+            final["beside"] = fields
         self.finish_reason = final["finish_reason"]
         self.ended = True
         batch.append(final)
@@ -475,7 +480,7 @@ class StreamReader:
         blank, cut = self._tools.unfinished_calls()
         if self.truncated and (blank or cut):
             return BackendError(self._endpoint, "connection_lost", "the stream ended inside a tool call")
-        if cut:
+        if cut and self.state.thoughts is None:
             return bad_call(self._endpoint, cut)
         if blank:
             empty = [{"index": index, "function": {"arguments": "{}"}} for index in blank]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from Middleware.common.types import Message, Messages
@@ -29,13 +30,18 @@ def build_messages(
     system_prompt: str | None,
     prompt: str | None,
     texts: InjectedTexts,
+    *,
+    is_agent: bool = False,
 ) -> Messages:
-    """New messages, ready for a backend's own conversion; each injected text is in them once."""
+    """New messages, ready for a backend's own conversion; each injected text is in them once.
+
+    `is_agent`: the text for the completion is left out, since an agent's own turns follow (agents.md 3.1).
+    """
     if conversation is None:
         pairs = (("system", system_prompt), ("user", prompt))
         conversation = [{"role": role, "content": text} for role, text in pairs if text]
     messages = [_for_the_wire(message) for message in conversation]
-    _inject(messages, texts)
+    _inject(messages, replace(texts, completion="") if is_agent else texts)
     if messages and _is_empty_assistant_turn(messages[-1]):
         messages.pop()
     return messages

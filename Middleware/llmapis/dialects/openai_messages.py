@@ -98,8 +98,9 @@ def answer_form(
 ) -> LlmText | JsonObject:
     """The result for a whole body. `finish`: the backend's word; null = `stop`, or `tool_calls` with calls.
 
-    `facts`: `usage`, `model`, `refusal`, `native_finish_reason`, `cut_call`, as far as they are known. Of
-    calls that the end of the answer cut none may be left: then the text knows it (`cut_call`).
+    `facts`: `usage`, `model`, `refusal`, `native_finish_reason`, `cut_call`, `cut_calls`, `beside`, as far as
+    they are known. Of calls that the end of the answer cut none may be left: then the text knows it
+    (`cut_call`).
     """
     told = {key: value for key, value in (facts or {}).items() if value}
     if not text_of(told.get("model")):
@@ -109,7 +110,9 @@ def answer_form(
     calls = whole_tool_calls(tool_calls) if isinstance(tool_calls, list) else []
     reason = ending["finish_reason"] or ("tool_calls" if calls else "stop")
     called = told.pop("cut_call", False) or bool(calls)
-    calls = finished_calls(calls, reason)
+    came, calls = calls, finished_calls(calls, reason)
+    if cut := [call for call in came if call not in calls]:
+        told["cut_calls"] = [*cut, *told.get("cut_calls", ())]
     if native and native != reason:
         told["native_finish_reason"] = native
     if not calls:

@@ -187,17 +187,17 @@ class LLMDispatchService:
         """What will be asked, and the tool call that must come of it, if one must; a dry run stops here.
 
         Raises ConfigError (no endpoint, unknown schema), ValueError (no messages)."""
-        parts, make, demand = _question(context, call)
-        asked, clamp = assemble(parts, _shape(context, call), make)
-        _report(context, clamp)
+        parts, make, demand = build_question(context, call)
+        asked, clamp = assemble(parts, shaped_model(context, call), make)
+        report_clamp(context, clamp)
         return asked, demand
 
     @staticmethod
     def beginning(context: ExecutionContext, call: LlmCall) -> CallArguments:
         """What `prepare` will ask first, as far as it is known before the nodes in front have run: all but
         the late prompt. For reading ahead, as `next_turn`. Raises as `prepare`."""
-        parts, make, _ = _question(context, call, late_comes_later=True)
-        return replace(assemble(parts, _shape(context, call), make)[0], rebuild=None)
+        parts, make, _ = build_question(context, call, late_comes_later=True)
+        return replace(assemble(parts, shaped_model(context, call), make)[0], rebuild=None)
 
     @staticmethod
     def next_turn(context: ExecutionContext, call: LlmCall, answer: str) -> CallArguments:
@@ -208,8 +208,8 @@ class LLMDispatchService:
         For a node that sends the conversation, to a backend that takes messages. Raises as `prepare`. Source:
         prompt-reuse.md 6.
         """
-        parts, make, _ = _question(context, call)
-        return replace(assemble_next_turn(parts, _shape(context, call), make, answer), rebuild=None)
+        parts, make, _ = build_question(context, call)
+        return replace(assemble_next_turn(parts, shaped_model(context, call), make, answer), rebuild=None)
 
     @staticmethod
     def dispatch(context: ExecutionContext, call: LlmCall) -> NodeResult:
@@ -221,7 +221,7 @@ class LLMDispatchService:
         context: ExecutionContext, call: LlmCall, asked: CallArguments, demand: Demand | None
     ) -> NodeResult:
         """A stream is open when this returns. Raises BackendError."""
-        llm, streams = _model(context).llm, context.stream and call.stream
+        llm, streams = node_model(context).llm, context.stream and call.stream
         if demand is not None:
             result = _ask_for_call(context, llm, asked, demand)
             return _as_stream(result, asked.prompt_tokens) if streams else result
@@ -234,18 +234,22 @@ class LLMDispatchService:
 # --- what is sent ---
 
 
-def _question(
+def build_question(
     context: ExecutionContext, call: LlmCall, *, late_comes_later: bool = False
 ) -> tuple[Parts, MakeCall, Demand | None]:
     """What the call wants to send, what makes the call when its prompt is there, and the tool call that must
     come of it. `late_comes_later`: the late prompt is not filled, as what it names may not be there yet.
     """
-    model = _model(context)
+    model = node_model(context)
     parts = _parts(context, call, model, late_comes_later=late_comes_later)
     taken = take_wishes(context.config, context.question.wishes)
-    demand, schema = _constraints(
-        context, model, bool(parts.tools) and not call.whole, taken.get("response_format")
-    )
+    demand, schema = None, None
+    if not call.for_agent:
+        demand, schema = _constraints(
+            context, model, bool(parts.tools) and not call.whole, taken.get("response_format")
+        )
+    elif "response_format" in taken:
+        context.warn("the answer format of the client is ignored, because an agent has tools")
     if demand is not None:
         parts = replace(parts, demand=demand.instruction)
     make = partial(
@@ -259,7 +263,7 @@ def _question(
         trace=context.trace,
         llm_takes_images=call.llm_takes_images,
         chat=context.discussion_id or _first_message(context.messages),
-        rebuild=partial(_rebuild, call, parts),
+        rebuild=partial(rebuild_call, call, parts),
     )
     return parts, make, demand
 
@@ -269,13 +273,13 @@ def _first_message(messages: Messages | None) -> str:
     return next((str(m.get("content") or "") for m in messages or () if m.get("role") == "user"), "")
 
 
-def _shape(context: ExecutionContext, call: LlmCall) -> LlmHandler:
+def shaped_model(context: ExecutionContext, call: LlmCall) -> LlmHandler:
     """The node's model, without its template where the call wants none."""
-    model = _model(context)
+    model = node_model(context)
     return replace(model, prompt_template={}) if call.bare else model
 
 
-def _model(context: ExecutionContext) -> LlmHandler:
+def node_model(context: ExecutionContext) -> LlmHandler:
     """The node's. Raises ConfigError for a node without an endpoint."""
     if context.llm_handler is None:
         raise ConfigError(
@@ -311,7 +315,7 @@ def _parts(
     late = context.value("latePrompt")
     if late and authored:
         context.warn(LATE_BESIDE_PROMPT)
-    tools = context.tools if node.get("allowTools") else None
+    tools = context.tools if node.get("allowTools") and not call.for_agent else None
     return Parts(
         node=node,
         system=system,
@@ -369,7 +373,7 @@ def wants_generation_prompt(context: ExecutionContext) -> bool:
     return bool(node.get("forceGenerationPromptIfEndpointAllows") or node.get("addUserTurnTemplate"))
 
 
-def _rebuild(call: LlmCall, parts: Parts, asked: CallArguments, service: LlmApiService) -> CallArguments:
+def rebuild_call(call: LlmCall, parts: Parts, asked: CallArguments, service: LlmApiService) -> CallArguments:
     """The same call for a backup endpoint, in the backup's shape.
 
     Raises BackendError for a backup whose model would not see the picture `must_show`.
@@ -377,7 +381,19 @@ def _rebuild(call: LlmCall, parts: Parts, asked: CallArguments, service: LlmApiS
     if call.must_show and not service.can_show(call.must_show):
         message = f"cannot take an image from this source: {call.must_show:.100}"
         raise BackendError(service.endpoint.name, "config_error", message)
+    if _is_native_step(asked) and not takes_tools(service):
+        raise BackendError(service.endpoint.name, "config_error", "takes no tools, and an agent needs them")
     return assemble(parts, LlmHandler.of(service, bare=call.bare), partial(replace, asked))[0]
+
+
+def takes_tools(service: LlmApiService) -> bool:
+    """Whether an agent may call its endpoint with native tools."""
+    return service.takes_messages and service.endpoint.backend_supports_tool_turns
+
+
+def _is_native_step(asked: CallArguments) -> bool:
+    """Whether it is a step of an agent with native tools, or with turns of such."""
+    return asked.turns is not None and bool(asked.tools or any(t.get("tool_calls") for t in asked.turns))
 
 
 def _split_exchange(messages: Messages, model: LlmHandler) -> tuple[Messages, Messages]:
@@ -438,7 +454,7 @@ def _constraints(
     return None, load_structured_schema(context.snapshot, context.user, name)
 
 
-def _report(context: ExecutionContext, clamp: Clamp) -> None:
+def report_clamp(context: ExecutionContext, clamp: Clamp) -> None:
     for warning in clamp.warnings:
         context.warn(warning)
     if clamp.costly_tools and hourly_warnings.is_due(context.user.name, "costly tools"):

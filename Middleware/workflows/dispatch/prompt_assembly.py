@@ -57,7 +57,9 @@ class Parts:
     authored turn. `demand`: the text that asks for a call in place of the `tools`, which are then not sent.
     `wants_generation_prompt`: the endpoint decides whether it gets one. `user_clamp`: the user's setting.
     `steady`: how windows stand, None: they move with each turn. `late`: text behind the conversation.
-    `whole`: the conversation is sent as the client sent it; `system` is its own.
+    `whole`: the conversation is sent as the client sent it; `system` is its own. `turns`: what an agent's
+    loop has added behind all of it, None: no agent asks. `question_form(text)`: what becomes of the newest
+    user message's text, None: it stays.
     """
 
     node: NodeConfig
@@ -75,6 +77,8 @@ class Parts:
     steady: SteadyWindow | None = None
     late: LatePrompt = NO_LATE_PROMPT
     whole: bool = False
+    turns: Messages | None = None
+    question_form: Callable[[str], str] | None = None
 
     @property
     def sent_tools(self) -> Sequence[Any]:
@@ -91,27 +95,33 @@ MakeCall = Callable[..., CallArguments]
 copy."""
 
 
-def assemble(parts: Parts, model: LlmHandler, make: MakeCall) -> tuple[CallArguments, Clamp]:
+def assemble(
+    parts: Parts, model: LlmHandler, make: MakeCall, clamp: Clamp | None = None
+) -> tuple[CallArguments, Clamp]:
     """The call with the prompt that `model` is sent for `parts`, and the clamp that it was cut to.
 
-    Chat: `conversation`. Flat: the two texts, and a conversation only if images go along. Never raises on any
-    conversation.
+    Chat: `conversation`. Flat: the two texts, and a conversation only if images go along. `clamp`: that of an
+    earlier call of the same parts, which is to begin alike. Never raises on any conversation.
     """
-    clamp = Clamp.of(parts, model.llm.endpoint)
+    clamp = clamp or Clamp.of(parts, model.llm.endpoint)
     if model.takes_message_collection:
-        sent = add_late(_chat(parts, clamp), parts.late, system_stays=not model.llm.lifts_system_messages)
+        messages = with_question_form(_chat(parts, clamp), parts)
+        sent = add_late(messages, parts.late, system_stays=not model.llm.lifts_system_messages)
         chat = make(
             conversation=sent.messages,
             system_prompt=None,
             prompt=None,
             late_text=sent.text,
             late_place=sent.place,
+            turns=parts.turns,
         )
         return chat, clamp
     turns = None if parts.authored is not None else _flat_turns(parts, clamp)
     images = gathered_images(parts, turns if parts.steady is not None or parts.whole else None)
     pictures = [{"role": "user", "content": "", "images": images}] if images else None
-    sent = LateMessages([]) if turns is None else add_late(turns, parts.late, system_stays=False)
+    sent = LateMessages([])
+    if turns is not None:
+        sent = add_late(with_question_form(turns, parts), parts.late, system_stays=False)
     system, text = _flat(parts, sent.messages, model, clamp)
     flat = make(
         conversation=pictures,
@@ -119,8 +129,22 @@ def assemble(parts: Parts, model: LlmHandler, make: MakeCall) -> tuple[CallArgum
         prompt=text,
         late_text=sent.text,
         late_place=sent.place,
+        turns=None if parts.turns is None else [],
     )
     return flat, clamp
+
+
+def with_question_form(messages: Messages, parts: Parts) -> Messages:
+    """The messages with the newest user message's text in the form that the parts want; none there: one of
+    its own at the end."""
+    if parts.question_form is None:
+        return messages
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.get("role") == "user":
+            asked = {**message, "content": parts.question_form(message["content"])}
+            return [*messages[:index], asked, *messages[index + 1 :]]
+    return [*messages, {"role": "user", "content": parts.question_form("")}]
 
 
 def assemble_next_turn(parts: Parts, model: LlmHandler, make: MakeCall, answer: str) -> CallArguments:
@@ -179,7 +203,8 @@ class Clamp:
         budget = int(room) - RESERVE - estimate_tokens(parts.system) - parts.late.counted_tokens
         tools = _tool_tokens(parts)
         if tools * 2 > room:
-            return cls(True, budget, factor, warnings, _costly_tools(len(parts.tools), tools, int(window)))
+            told = _costly_tools(parts, tools, int(window))
+            return cls(True, budget, factor, warnings, told)
         return cls(True, budget - tools, factor, warnings)
 
     @property
@@ -216,14 +241,31 @@ class Clamp:
             )
 
 
+def window_budget(endpoint: EndpointConfig, max_tokens: int) -> int | None:
+    """Tokens that a whole prompt may have, clamped or not; None: the window is not known.
+
+    Source: workflows.md 7.8.
+    """
+    window = endpoint.max_context_token_size
+    if window is None:
+        return None
+    return int((window - max(0, max_tokens)) * _factor_of(endpoint)[0]) - RESERVE
+
+
 def _tool_tokens(parts: Parts) -> int:
     if parts.demand:
         return estimate_json_tokens(parts.demand)
     return estimate_json_tokens(json.dumps(parts.tools, ensure_ascii=False)) if parts.tools else 0
 
 
-def _costly_tools(count: int, tokens: int, window: int) -> str:
+def _costly_tools(parts: Parts, tokens: int, window: int) -> str:
+    count = len(parts.tools)
     tools = "tool takes" if count == 1 else "tools take"
+    if parts.turns is not None:
+        return (
+            f"the agent's {count} {tools} about {max(100, round(tokens, -2)):,} of {window:,} tokens: raise "
+            "maxContextTokenSize, or name fewer in agentTools"
+        )
     return (
         f"the client's {count} {tools} about {max(100, round(tokens, -2)):,} of {window:,} tokens: raise "
         "maxContextTokenSize, switch tools off in the client, or turn allowTools off"
@@ -446,11 +488,13 @@ def _flat(parts: Parts, turns: Messages, model: LlmHandler, clamp: Clamp) -> tup
         text = _render_turns(turns, template, injected.prompt if strict else None)
     else:
         clamp.warn_of_length(parts.authored)
-        text = injected.prompt + parts.authored
+        authored = parts.authored if parts.question_form is None else parts.question_form(parts.authored)
+        text = injected.prompt + authored
     if parts.node.get("addUserTurnTemplate"):
         text = templates.user_turn(text, template)
     if parts.node.get("addOpenEndedAssistantTurnTemplate"):
         text = templates.affixes(template, "assistant")[0] + text
+    text += "".join(templates.wrap(turn["content"], template, turn["role"]) for turn in parts.turns or ())
     if parts.wants_generation_prompt and endpoint.add_generation_prompt:
         text += templates.open_assistant_turn(template)
     system = templates.system_turn(injected.system + parts.system_text, template, strict=strict)

@@ -12,10 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import BoundedSemaphore, Semaphore
 from typing import Any, TypeAlias, TypeGuard
 
 from Middleware.common.request_context import ClientQuestion, RequestContext
-from Middleware.common.types import Batches, JsonObject, Messages, NodeConfig
+from Middleware.common.types import Batch, Batches, JsonObject, Messages, NodeConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
@@ -35,6 +36,15 @@ JSON value (a script's)."""
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSteps:
+    """How an answer in several steps is delivered (agents.md 1 and 5). `holds_text`: `stepText: thinking`.
+    `tool_calls()`: the calls of tools so far, as JSON text; complete when the answer is."""
+
+    holds_text: bool
+    tool_calls: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStream:
     """A responder's answer that is still to be pulled.
 
@@ -44,6 +54,7 @@ class NodeStream:
     `running`: of a call whose numbers come at its end; whoever pulls it counts it then (the others are
     counted).
     `value()`: the child's value, from its finish chunk on (cleaned streams only).
+    `steps`: of an agent, also in a run that does not stream; its chunks say where a step ends.
     """
 
     batches: Batches
@@ -51,6 +62,7 @@ class NodeStream:
     prompt_tokens: Callable[[], int] | None = None
     value: Callable[[], NodeValue] | None = None
     running: bool = False
+    steps: AgentSteps | None = None
 
 
 NodeResult: TypeAlias = NodeValue | NodeStream
@@ -117,7 +129,8 @@ class LlmCall:
     if empty. `must_show`: a picture without which the call has no sense. `messages`: the conversation,
     None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
     template goes around the texts. `whole`: the conversation goes as the client sent it, its system messages
-    and tools too; nothing of the node is added.
+    and tools too; nothing of the node is added. `for_agent`: the loop of an agent asks, which sees to tools
+    and their choice by itself.
     """
 
     messages: Messages | None = None
@@ -129,6 +142,7 @@ class LlmCall:
     must_show: str = ""
     bare: bool = False
     whole: bool = False
+    for_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +276,22 @@ class ExecutionContext(ABC):
 
     @abstractmethod
     def is_cancelled(self) -> bool: ...
+
+    def progress(self, what: str) -> Batch:
+        """What the client is shown of the node's work, where it wants to see it: one chunk. `what`: what the
+        node does now. Empty: nobody wants to see it. Source: more-fronts.md 8.
+        """
+        return []
+
+    def spare_threads(self) -> Semaphore:
+        """How many more threads the request may take for what runs side by side (workflows.md 16.14). None is
+        waited for: `acquire(blocking=False)`."""
+        return BoundedSemaphore()
+
+    def note_steps(self, steps: int, limit: str) -> None:
+        """An agent ended: how many steps it made, and which limit stopped it (empty: none)."""
+        if self.trace is not None:
+            self.trace.node.steps, self.trace.node.limit = steps, limit
 
     @abstractmethod
     def warn(self, message: str) -> None:

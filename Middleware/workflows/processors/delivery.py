@@ -21,13 +21,19 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.backend_errors import told_error
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
-from Middleware.services.answers import client_finish_reason, compact_json, full_usage
+from Middleware.services.answers import (
+    ToolCallCollector,
+    client_finish_reason,
+    compact_json,
+    full_usage,
+)
 from Middleware.services.run_trace import NodeTrace, RunTrace, TracedNode
 from Middleware.services.timestamp_service import generation_prompt
 from Middleware.utilities.streaming_utils import log_findings
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.models.execution_context import (
+    AgentSteps,
     CleanText,
     ExecutionContext,
     NodeResult,
@@ -42,6 +48,7 @@ from Middleware.workflows.streaming.response_handler import (
     lower_tool_name,
     whole_chunk,
 )
+from Middleware.workflows.streaming.step_handler import StepHandler
 
 # --------------------------------------------------------------------------
 # What the loop tells of its nodes to those who observe its run.
@@ -180,6 +187,54 @@ def cleaned_result(result: NodeValue, context: ExecutionContext) -> tuple[NodeVa
     if endpoint is None or not isinstance(result, str):
         return result, []
     return _cleaned_text(result, endpoint, context, beside=getattr(result, "thinking", ""))
+
+
+def cleaned_steps(
+    stream: NodeStream, context: ExecutionContext
+) -> Generator[Batch, None, tuple[NodeValue, list[str]]]:
+    """As `cleaned_result`, of an agent's answer, which is pulled here; yields what it says of its progress.
+
+    Raises BackendError for an answer that ends in an error.
+    """
+    cleaner = _step_cleaner(context, {**context.config, "reasoningOutput": "drop"}, stream.steps)
+    calls = ToolCallCollector()
+    reason = None
+    try:
+        for batch in stream.batches:
+            yield [chunk for chunk in batch if "progress" in chunk]
+            for chunk in cleaner.clean_batch(batch):
+                calls.add(chunk.get("tool_calls") or ())
+                reason = chunk["finish_reason"] or reason
+                if "error" in chunk:
+                    raise told_error(endpoint_name(context), chunk["error"])
+        cleaner.clean_end()
+    finally:
+        close_batches(stream.batches)
+    text = cleaner.full_response_text
+    if called := calls.complete(reason):
+        return {"content": text, "tool_calls": called, "finish_reason": reason}, cleaner.thoughts
+    return text, cleaner.thoughts
+
+
+def _step_cleaner(context: ExecutionContext, node: NodeConfig, steps: AgentSteps | None) -> StepHandler:
+    endpoint, opening = cleaning_endpoint(context) or {}, opening_of(context)
+    trace = context.trace
+
+    def keep(raw: str, text: str, thoughts: list[str]) -> None:
+        keep_cleaning(context, Cleaned(raw, text, thoughts), endpoint, opening)
+
+    cleaner = StepHandler(
+        endpoint,
+        node,
+        opening,
+        context.request_id,
+        user_config=context.user.raw,
+        holds_text=steps is not None and steps.holds_text,
+        tell_step=None if trace is None else keep,
+    )
+    if trace is not None and trace.run.keeps_text:
+        cleaner.raw = []
+    return cleaner
 
 
 def _cleaned_call(
@@ -334,6 +389,8 @@ class Delivery:
         node = context.config
         if context.request.suppress_reasoning:
             node = {**node, "reasoningOutput": "drop"}
+        if isinstance(self._result, NodeStream) and self._result.steps is not None:
+            return _step_cleaner(context, node, self._result.steps)
         cleaner = StreamingResponseHandler(
             endpoint, node, opening_of(context), context.request_id, user_config=context.user.raw
         )
@@ -343,6 +400,8 @@ class Delivery:
 
     def _keep_cleaning(self, text: str) -> None:
         context, cleaner = self._context, self._cleaner
+        if isinstance(cleaner, StepHandler):
+            return  # each step has told of itself
         endpoint = cleaning_endpoint(context) if cleaner is not None else None
         raw = text if cleaner is None or cleaner.raw is None else "".join(cleaner.raw)
         keep_cleaning(context, Cleaned(raw, text, self.thoughts), endpoint, opening_of(context))

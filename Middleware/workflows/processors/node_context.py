@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Semaphore
 from typing import Any, TypeAlias
 
 import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node types)
 from Middleware.common.copies import copy_with
-from Middleware.common.types import JsonObject, Messages, NodeConfig
+from Middleware.common.request_context import NO_PROGRESS
+from Middleware.common.types import Batch, JsonObject, Messages, NodeConfig
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.services.cancellation_service import cancellation_service
@@ -30,8 +32,8 @@ from Middleware.workflows.models.execution_context import (
     NodeResult,
     NodeStream,
 )
-from Middleware.workflows.models.node_keys import EARLY_CHOICES, common_value
-from Middleware.workflows.processors.run import Run
+from Middleware.workflows.models.node_keys import EARLY_CHOICES
+from Middleware.workflows.processors.run import Run, progress_batch, responder_index
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.conversation import VariableSource
 
@@ -160,7 +162,9 @@ class NodeContext(ExecutionContext):
         llm = LlmApiService(
             self._fill_early(str(node["endpointName"])),
             self._fill_early(str(preset)) if preset else None,
-            token_limit(taken, common_value(node, "maxResponseSizeInTokens")),
+            token_limit(
+                taken, self.keys["maxResponseSizeInTokens"].value_in(node, "maxResponseSizeInTokens")
+            ),
             self.stream,
             user=self.user,
             snapshot=self.snapshot,
@@ -267,6 +271,16 @@ class NodeContext(ExecutionContext):
     def acquire_lock(self, lock_id: str) -> bool:
         locking = self.run.state.services.locking(lock_database_of(self.user))
         return locking.acquire(lock_id, self.workflow_id)
+
+    def progress(self, what: str) -> Batch:
+        request = self.request
+        if request.progress == NO_PROGRESS or self.run.internal or request.answer.complete:
+            return []
+        of = responder_index(self.run.file.nodes) + 1
+        return progress_batch(self.run, self.node_number - 1, self.node_number, of, what)
+
+    def spare_threads(self) -> Semaphore:
+        return self.run.state.extra_threads
 
     def is_cancelled(self) -> bool:
         return cancellation_service.is_cancelled(self.request_id)

@@ -283,10 +283,11 @@ def plain_model(name: str, endpoint: str) -> WorkflowFile:
 # What a run says of a node that starts, for clients that want to see it. Source: spec more-fronts.md 8.
 
 
-def progress_batch(run: Run, start: int, end: int, of: int) -> Batch:
+def progress_batch(run: Run, start: int, end: int, of: int, what: str = "") -> Batch:
     """One chunk for each of the nodes from index `start` to before `end`, which start together. `of`: how
-    many nodes there are up to the one that answers.
+    many nodes there are up to the one that answers. `what`: what a node that has started does now.
     """
+    does = f": {what}" if what else ""
     return [
         {
             "token": "",
@@ -294,7 +295,7 @@ def progress_batch(run: Run, start: int, end: int, of: int) -> Batch:
             "progress": {
                 "number": index + 1,
                 "of": of,
-                "title": " ".join(title_of(node).split()) or known_type(node.get("type")),
+                "title": (" ".join(title_of(node).split()) or known_type(node.get("type"))) + does,
                 "depth": len(run.chain) - 1,
             },
         }

@@ -46,6 +46,7 @@ from Middleware.workflows.processors.delivery import (
     Delivery,
     SentAnswer,
     cleaned_result,
+    cleaned_steps,
     finish_chunks,
     merge_chunks,
     node_trace,
@@ -62,6 +63,7 @@ from Middleware.workflows.processors.run import Run, progress_batch, responder_i
 logger = logging.getLogger(__name__)
 
 BatchGenerator = Generator[Batch, None, None]
+InnerNode = Generator[Batch, None, tuple[NodeValue, list[str]]]
 
 NEVER_A_FAILURE = (EarlyTermination, RequestCancelled, ClientRequestError)
 """What ends a run as it is: no `errorText` stands in for it, and no node is to blame."""
@@ -109,7 +111,8 @@ class WorkflowProcessor:
                 elif index == self._responder and not self.run.internal:
                     yield from self._answer(index)
                 else:
-                    self._keep(index, *self._run_inner_node(index, self.run.question.messages))
+                    kept = yield from self._run_inner_node(index, self.run.question.messages)
+                    self._keep(index, *kept)
                 index = end
             if not self._nodes and not self.run.internal:
                 self.run.state.request.answer.complete = True
@@ -123,8 +126,9 @@ class WorkflowProcessor:
 
     # --- one node ---
 
-    def _run_inner_node(self, index: int, messages: Messages) -> tuple[NodeValue, list[str]]:
-        """A node that does not answer the user: its cleaned result, and its thoughts."""
+    def _run_inner_node(self, index: int, messages: Messages) -> InnerNode:
+        """A node that does not answer the user: its cleaned result, and its thoughts. Yields what it says of
+        its progress."""
         record, trace = self._begin_node(index)
         authored = self.context(index, messages, trace)
         notes = authored.notes
@@ -133,8 +137,12 @@ class WorkflowProcessor:
             note_model(record, context)
             self._reach(index, context, record)
             given = self._handle_node(context)
-            value = self._join_stream(record, given) if isinstance(given, NodeStream) else given
-            result, thoughts = cleaned_result(value, context)
+            if isinstance(given, NodeStream) and given.steps is not None:
+                result, thoughts = yield from cleaned_steps(given, context)
+                self._keep_tool_calls(index, given)
+            else:
+                value = self._join_stream(record, given) if isinstance(given, NodeStream) else given
+                result, thoughts = cleaned_result(value, context)
             notes.thinking.extend(thoughts)
             tell_output(trace, result, notes.thinking)
         except NEVER_A_FAILURE as stop:
@@ -147,6 +155,10 @@ class WorkflowProcessor:
             self._end_node(record)
         self._stop_if_cancelled()
         return result, notes.thinking
+
+    def _keep_tool_calls(self, index: int, result: NodeResult) -> None:
+        if isinstance(result, NodeStream) and result.steps is not None:
+            self._thoughts[f"agent{index + 1}ToolCalls"] = result.steps.tool_calls()
 
     def _join_stream(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
         """The whole of a node's stream that nobody watches."""
@@ -214,6 +226,7 @@ class WorkflowProcessor:
             own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
             notes.thinking = [*([] if own else notes.thinking), *delivery.thoughts]
             self._keep(index, delivery.value, notes.thinking)
+            self._keep_tool_calls(index, result)
             tell_output(context.trace, delivery.value, notes.thinking)
 
         delivery = Delivery(
@@ -356,7 +369,7 @@ class WorkflowProcessor:
     def _run_group(self, start: int, end: int) -> None:
         def work(position: int) -> tuple[NodeValue, list[str]]:
             self._stop_if_cancelled()
-            return self._run_inner_node(start + position, list(self.run.question.messages))
+            return _result_of(self._run_inner_node(start + position, list(self.run.question.messages)))
 
         results = run_together(end - start, work, self.run.state.extra_threads)
         for result in results:
@@ -448,6 +461,17 @@ class WorkflowProcessor:
         record.end()
         if (trace := self.run.state.run_trace) is not None:
             trace.tell("node_ended", record)
+
+
+def _result_of(node: InnerNode) -> tuple[NodeValue, list[str]]:
+    """The node, run to its end without a word of its progress."""
+    with closing(node):
+        while True:
+            try:
+                next(node)
+            except StopIteration as end:
+                made: tuple[NodeValue, list[str]] = end.value
+                return made
 
 
 def _how_stopped(stop: BaseException) -> str:

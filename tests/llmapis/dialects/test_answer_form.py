@@ -54,10 +54,11 @@ def test_a_native_word_that_is_the_same_is_not_told_twice():
 
 
 def test_a_call_that_the_end_cut_is_left_out_and_known():
-    """Whether one was left out is told of a text alone: beside whole calls nobody asks."""
+    """A text knows that there was one; what came of it an agent can tell the model."""
     cut = {"id": "d", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
     answer = answer_form("Hi", tool_calls=[cut], finish="length")
     assert (answer, answer.cut_call, answer.finish_reason) == ("Hi", True, "length")
+    assert answer.cut_calls == [cut]
     assert answer_form("Hi", finish="length").cut_call is False
     both = answer_form("Hi", tool_calls=[CALL, cut], finish="length")
-    assert both == {"content": "Hi", "tool_calls": [CALL], "finish_reason": "length"}
+    assert both == {"content": "Hi", "tool_calls": [CALL], "finish_reason": "length", "cut_calls": [cut]}

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from Middleware.common.types import JsonObject, Messages
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.dialects.message_building import attach_schema, build_messages
+from Middleware.llmapis.dialects.loop_turns import wire_turns
+from Middleware.llmapis.dialects.message_building import WIRE_KEYS, attach_schema, build_messages
 from Middleware.llmapis.dialects.prompt_caching import CacheMark, LateText, has_own_marks, mark_messages
 from Middleware.llmapis.dialects.tool_turns import COMMON_RULES, TurnRules, repair_turns
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
@@ -21,8 +22,16 @@ class BaseChatCompletionsHandler(LlmApiHandler):
     """What this backend asks of tool turns."""
 
     def _payload(self, call: CallArguments) -> JsonObject:
-        texts = self.settings.endpoint.injected_texts
-        messages = build_messages(call.conversation, call.system_prompt, call.prompt, texts)
+        endpoint = self.settings.endpoint
+        messages = build_messages(
+            call.conversation,
+            call.system_prompt,
+            call.prompt,
+            endpoint.injected_texts,
+            is_agent=call.turns is not None,
+        )
+        if call.turns:
+            messages += wire_turns(call.turns, WIRE_KEYS, endpoint)
         payload = self._payload_head(self._convert_messages(repair_turns(messages, self.turn_rules)))
         self._add_tools(payload, call.tools, call.tool_choice)
         if call.parallel_tool_calls is not None and payload.get("tools"):

@@ -7,6 +7,7 @@ texts have been put inside the turns by whoever formatted them; here only the co
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import ClassVar
 
 from Middleware.common.types import Messages
@@ -20,9 +21,14 @@ logger = logging.getLogger(__name__)
 BEGIN_TOKENS = ("<s>", "<bos>", "<BOS_TOKEN>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>")
 
 
-def flat_prompt(system_prompt: str | None, prompt: str | None, endpoint: EndpointConfig) -> str:
-    """System and prompt as one text, with the texts of the endpoint; each is in it once."""
+def flat_prompt(
+    system_prompt: str | None, prompt: str | None, endpoint: EndpointConfig, *, is_agent: bool = False
+) -> str:
+    """System and prompt as one text, with the texts of the endpoint; each is in it once. `is_agent`: the text
+    for the completion is left out (agents.md 3.1)."""
     texts = endpoint.injected_texts
+    if is_agent:
+        texts = replace(texts, completion="")
     system_prompt, prompt = system_prompt or "", prompt or ""
     if endpoint.strict_prompt_template:
         return f"{system_prompt}{prompt}{texts.completion}"
@@ -53,4 +59,5 @@ class BaseCompletionsHandler(LlmApiHandler):
     takes_messages: ClassVar[bool] = False
 
     def _flat_prompt(self, call: CallArguments) -> str:
-        return flat_prompt(call.system_prompt, call.prompt, self.settings.endpoint)
+        endpoint, is_agent = self.settings.endpoint, call.turns is not None
+        return flat_prompt(call.system_prompt, call.prompt, endpoint, is_agent=is_agent)

@@ -70,6 +70,8 @@ class LlmApiHandler(ABC):
     takes_messages: ClassVar[bool] = True
     lifts_system_messages: ClassVar[bool] = False
     """True: its API has one place for system messages, in front; those from among the others go there."""
+    can_leave_tools_out: ClassVar[bool] = True
+    """False: its API refuses turns with calls in a request without tools."""
     generates: ClassVar[bool] = True
     """False: not for text generation (embeddings)."""
     calls_out: ClassVar[bool] = True
@@ -224,10 +226,10 @@ class LlmApiHandler(ABC):
         stream says; None: it does not."""
         return None
 
-    def read_whole(self, body: JsonObject) -> LlmText | JsonObject:
+    def read_whole(self, body: JsonObject, *, for_agent: bool = False) -> LlmText | JsonObject:
         """A whole body with reasoning split out of its text. Raises BackendError `protocol_error` for a body
-        that holds no answer, and for a tool call whose arguments are no JSON object; `stream_error` for one
-        whose finish reason is a failure."""
+        that holds no answer, and for a tool call whose arguments are no JSON object (`for_agent`: that call
+        is the caller's matter); `stream_error` for one whose finish reason is a failure."""
         settings = self.settings
         try:
             if not self._is_answer(body):
@@ -235,7 +237,8 @@ class LlmApiHandler(ABC):
             answer = self._parse_non_stream_response(body)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise unrecognised_answer_error(settings.endpoint, body, secrets=settings.secrets) from error
-        if (failure := _failure_of(answer, settings.endpoint.name)) is not None:
+        takes_any_call = for_agent and isinstance(answer, dict)
+        if not takes_any_call and (failure := _failure_of(answer, settings.endpoint.name)) is not None:
             raise failure
         splitter = self._reasoning_splitter()
         return answer if splitter is None else _split(answer, splitter)

@@ -56,6 +56,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
     """`POST {base}/v1/messages`, Server-Sent Events whose names repeat `data.type`."""
 
     lifts_system_messages: ClassVar[bool] = True
+    can_leave_tools_out: ClassVar[bool] = False
     stop_field: ClassVar[str] = "stop_sequences"
     takes_blank_stops: ClassVar[bool] = False
     turn_rules: ClassVar[TurnRules] = CLAUDE_TURNS
@@ -161,6 +162,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
                 "usage": claude_usage(body.get("usage")),
                 "model": body.get("model"),
                 "cut_call": len(whole) < len(blocks),
+                "cut_calls": [_openai_call(block) for block in blocks[len(whole) :]],
             },
         )
         thoughts = [block for block in blocks if block.get("type") in THOUGHT_BLOCKS]

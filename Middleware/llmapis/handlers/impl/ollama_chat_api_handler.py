@@ -18,6 +18,7 @@ from Middleware.llmapis.dialects.event_mapping import (
     whole_arguments,
 )
 from Middleware.llmapis.dialects.image_injection import bare_base64, bare_images, with_images
+from Middleware.llmapis.dialects.loop_turns import thoughts_beside
 from Middleware.llmapis.dialects.model_lists import ModelList, ollama_models, ollama_url
 from Middleware.llmapis.dialects.openai_messages import answer_form
 from Middleware.llmapis.handlers.backends import BACKENDS
@@ -74,6 +75,8 @@ class OllamaChatBackend(BaseChatCompletionsHandler):
         chunk: Chunk = {"token": token, "finish_reason": None}
         if thinking := text_of(message.get("thinking")):
             chunk["thinking"] = thinking
+            if state.thoughts is not None:
+                state.thoughts.note(message)
         if calls := message.get("tool_calls"):
             first = state.memo.get("calls", 0)
             chunk["tool_calls"] = openai_calls(calls, first)
@@ -101,6 +104,7 @@ class OllamaChatBackend(BaseChatCompletionsHandler):
                 "usage": ending.get("usage"),
                 "model": body.get("model"),
                 "native_finish_reason": ending.get("native_finish_reason"),
+                "beside": thoughts_beside(message),
             },
         )
 

@@ -21,6 +21,7 @@ from Middleware.llmapis.dialects.event_mapping import (
     usage_of,
 )
 from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
+from Middleware.llmapis.dialects.loop_turns import thoughts_beside
 from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, openai_models
 from Middleware.llmapis.dialects.openai_messages import answer_form, read_message, tool_calls_of
 from Middleware.llmapis.handlers.backends import BACKENDS
@@ -82,6 +83,8 @@ class OpenAIBackend(BaseChatCompletionsHandler):
             content = delta.get("content")
             if type(content) is str:
                 return {"token": content, "finish_reason": None}
+        if state.thoughts is not None:
+            state.thoughts.note(delta)
         return _rich_chunk(data, choice, delta)
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
@@ -98,6 +101,7 @@ class OpenAIBackend(BaseChatCompletionsHandler):
                 "model": body.get("model"),
                 "refusal": refused,
                 "native_finish_reason": text_of(choice.get("native_finish_reason")),
+                "beside": thoughts_beside(message),
             },
         )
 
