@@ -132,6 +132,7 @@ def summary(
         "at": round(run.wall, 3),
         "seq": seq,
         "user": run.user or None,
+        "key": run.key or None,
         "workflow": workflow_of(run),
         "front": run.front or None,
         "path": run.path,

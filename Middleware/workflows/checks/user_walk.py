@@ -122,10 +122,12 @@ class ModelUse:
 
 
 class UserWalk:
-    """The walk of one user. Made lazily, once."""
+    """The walk of one user. Made lazily, once. `with_shared`: whether shared workflows, which a client can
+    pick by the model name, belong to it.
+    """
 
-    def __init__(self, snapshot: ConfigSnapshot, user: UserSettings) -> None:
-        self._snapshot, self._user = snapshot, user
+    def __init__(self, snapshot: ConfigSnapshot, user: UserSettings, *, with_shared: bool = True) -> None:
+        self._snapshot, self._user, self._with_shared = snapshot, user, with_shared
         self._file = snapshot.find(paths.user_file(user.name)) or paths.user_file(user.name)
         self._reached: dict[str, _Reached] = {}
         self._findings: list[Finding] = []
@@ -243,7 +245,7 @@ class UserWalk:
         """Where requests of this user begin, and what the user file names besides."""
         self._folders()
         user, snapshot = self._user, self._snapshot
-        shared = list(self._shared_workflows())
+        shared = list(self._shared_workflows()) if self._with_shared else []
         yield from self._own_roots(lives_on_shared=bool(shared))
         if user.chat_prompt_template_name:
             template = user.chat_prompt_template_name
@@ -287,6 +289,8 @@ class UserWalk:
 
     def _unfit_tools(self) -> list[Finding]:
         """What keeps a shared workflow from being the tool that its file makes it."""
+        if not self._with_shared:
+            return []
         try:
             offer = tool_offer(self._snapshot, self._user)
         except ConfigError:  # of the shared folder itself: told where it is followed

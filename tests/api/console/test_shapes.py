@@ -17,6 +17,7 @@ SUMMARY = [
     "at",
     "seq",
     "user",
+    "key",
     "workflow",
     "front",
     "path",

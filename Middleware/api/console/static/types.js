@@ -8,7 +8,7 @@
 
 /** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
-/** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
+/** @typedef {{id: string, at: number, seq: number, user: string, key: string | null, workflow: string, front: string, path: string, stream: boolean,
  *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],
  *   first_s: number | null, took_s: number, tokens: number | null, about: boolean, rate: number | null, finish: string | null,
  *   error: string | null, held: number | null, stood_out: number, name: string | null, said: string | null, client_s: number, after_s: number | null,
