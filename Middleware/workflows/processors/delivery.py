@@ -146,7 +146,7 @@ def keep_cleaning(
     if trace is None or not trace.run.keeps_text:
         return
     by = None if endpoint is None else (endpoint, context.config, context.user.raw, opening)
-    trace.node.note_cleaning(made.raw, made.text, made.thoughts, by)
+    trace.note_cleaning(made.raw, made.text, made.thoughts, by)
 
 
 # --------------------------------------------------------------------------
@@ -297,6 +297,8 @@ class Delivery:
         answered: Callable[[Delivery, str], None],
     ) -> None:
         self._context, self._result = context, result
+        if isinstance(result, NodeStream) and result.context is not None:
+            self._context = context = result.context
         self._answered = answered
         self.value: NodeValue = None
         self.thoughts: list[str] = []
