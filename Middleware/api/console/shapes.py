@@ -297,6 +297,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "load_s": _rounded(load_seconds(call)),
         "prompt_s": None if call.prompt_s is None else round(call.prompt_s, 3),
         "backup_of": call.backup_of or None,
+        "chosen": call.chosen,
         "error": _masked_or_none(call.error, secrets),
         "body": ref(f"{name}.body", body_text(call), secrets),
         "raw": ref(f"{name}.raw", raw_text(call), secrets),

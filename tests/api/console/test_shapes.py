@@ -100,6 +100,7 @@ CALL = [
     "load_s",
     "prompt_s",
     "backup_of",
+    "chosen",
     "error",
     "body",
     "raw",
