@@ -48,6 +48,7 @@ from Middleware.api.requests.request_fields import (
     wants_stream,
     wants_usage,
 )
+from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
 from Middleware.api.wsgi.doors import ASKER, METRICS_PATH, Generation, Route, WaitingRequest, routes_to
 from Middleware.api.wsgi.metrics import Metrics
@@ -214,7 +215,16 @@ class GenerationView(MethodView, Generation):
             privacy=is_private(user, key),
             task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
         )
-        return WaitingRequest(context, self.wire.front or self.api_type, stream, newest_text(body))
+        return WaitingRequest(context, self.wire.front or self.api_type, stream, self.user_text(body))
+
+    def tell_waiting(self, body: JsonObject, life: RequestLife) -> None:
+        """Tell who waits, for a view that enters the gate itself (workbench.md 12)."""
+        if life.trace is not None and (found := self.waiting(body, life.request_id, request.environ)):
+            found.tell(life.trace)
+
+    def user_text(self, body: JsonObject) -> str:
+        """What the user wrote last; empty where none is found."""
+        return newest_text(body)
 
     def _who_answers(
         self, body: JsonObject, snapshot: ConfigSnapshot
@@ -295,7 +305,7 @@ class GenerationView(MethodView, Generation):
         context, user = self._context(body, stream, leave)
         if context.trace is not None:
             front = self.wire.front or self.api_type
-            context.trace.name(context, front=front, stream=stream, asked=data, said=newest_text(body))
+            context.trace.name(context, front=front, stream=stream, asked=data, said=self.user_text(body))
         del data  # an answer may take long, and a body may be large
         with enter_request(context):
             if (answer := self.instead(body)) is not None:
