@@ -299,10 +299,10 @@ class GenerationView(MethodView, Generation):
     def _answer(self, leave: Callable[[], None]) -> Response:
         data, body = self.receive_body()
         self.check(body)
-        stream = self.streams(body, request.environ)
-        if (trace := current_life().trace) is not None:
-            trace.note_asked_name(body.get("model"))
-        context, user = self._context(body, stream, leave)
+        stream, life = self.streams(body, request.environ), current_life()
+        if life.trace is not None:
+            life.trace.note_asked_name(body.get("model"))
+        context, user = self._context(body, stream, life, leave)
         if context.trace is not None:
             front = self.wire.front or self.api_type
             context.trace.name(context, front=front, stream=stream, asked=data, said=self.user_text(body))
@@ -314,12 +314,11 @@ class GenerationView(MethodView, Generation):
             return self._respond(self._job(context, user, body, stream), stream)
 
     def _context(
-        self, body: JsonObject, stream: bool, leave: Callable[[], None]
+        self, body: JsonObject, stream: bool, life: RequestLife, leave: Callable[[], None]
     ) -> tuple[RequestContext, UserSettings]:
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
-        snapshot = default_snapshot()
+        snapshot, environ = default_snapshot(), request.environ
         choice = self.choose_model(body, snapshot)
-        environ, life = request.environ, current_life()
         user, key = choice.settings(snapshot), self.key(body, environ)
         g.privacy = privacy = is_private(user, key)
         refuse_two_ciphers(life.asker, user)
