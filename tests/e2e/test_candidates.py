@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import count
 
 import pytest
 
@@ -68,6 +69,44 @@ class TestAnswers:
         backend.on(say, Reply(["one", "two"], dies_after=1))
         status, body = server.post(ROUTE.path, ROUTE.ask("judge", say, stream=stream))
         assert status == 502 or b"error" in body
+
+
+class Different(tuple[str, ...]):
+    """Chunks that are other ones each time."""
+
+    numbers = count(1)
+
+    def __iter__(self):
+        return iter([f"answer {next(self.numbers)}"])
+
+
+@pytest.mark.parametrize(("name", "mark"), [("judge", "judging"), ("merge", "merging")])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+class TestSecondCall:
+    def test_it_sees_the_answers(self, server, backend, name, mark, stream):
+        """Which differ, so that somebody has to judge or merge."""
+        say = f"seen {name} {stream}"
+        backend.on(f"{mark} {say}" if name == "merge" else f"{mark} [1]\nanswer", Reply(["2"]))
+        backend.on(say, Reply(Different(("x",))))
+        status, text = ask(server, name, say, stream=stream)
+        [call] = [call for call in backend.calls(mark) if "[3]\nanswer" in call.text][-1:]
+        second = call.text.partition("[2]\n")[2].partition("\n")[0]
+        assert (status, text) == (200, second if name == "judge" else "2")
+
+    def test_a_client_that_leaves(self, server, backend, name, mark, stream):
+        """Whoever judges or merges is left as well."""
+        say = f"second {name} {stream}"
+        backend.on(f"{mark} {say}", Reply([], hangs=True))
+        backend.on(say, Reply(Different(("x",))))
+        before = len(backend.calls(mark))
+        if name == "judge":
+            backend.on("judging [1]\nanswer", Reply([], hangs=True))
+        connection, answer = server.open_stream(ROUTE.path, ROUTE.ask(name, say, stream=True))
+        call = calls_of(backend, mark, before + 1)[-1]
+        answer.close()
+        connection.close()
+        assert call.hung_up.wait(PATIENCE_S)
+        backend.on("judging [1]\nanswer", Reply(["2"]))
 
 
 @pytest.mark.parametrize("name", ["judge", "vote", "merge", "all"])
