@@ -51,13 +51,14 @@ def send_error(
     *,
     is_told: bool = True,
 ) -> Iterable[bytes]:
-    """The reply as JSON in the shape of the protocol; the log tells of a refusal, where `is_told`."""
+    """The reply as JSON in the shape of the protocol, its headers alone for HEAD; the log tells of a refusal,
+    where `is_told`."""
     if is_told:
         log_refusal(reply, environ)
     body = compact_json(protocol.error_body(reply)).encode("utf-8", "replace")
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}
     start_response(status_line(reply.status), list(headers.items()))
-    return [body]
+    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 
 def log_refusal(reply: ErrorReply, environ: dict[str, Any]) -> None:
