@@ -363,12 +363,11 @@ ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
 
 def foreign_check(schema: dict[str, Any]) -> Callable[[Any], list[ForeignBreach]]:
     """What a schema that is not ours says of a document, in the order of the places; an unsound schema finds
-    fault with nothing. The schema names no other document (a `$ref` to elsewhere would be fetched).
+    fault with nothing. Each `$ref` of the schema leads to a place in it (others would be fetched).
     """
     from jsonschema import Draft202012Validator  # slow to load, as above
     from jsonschema.exceptions import UnknownType
     from jsonschema.validators import validator_for
-    from referencing.exceptions import Unresolvable
 
     if is_unsound(schema):
         return lambda document: []
@@ -377,7 +376,7 @@ def foreign_check(schema: dict[str, Any]) -> Callable[[Any], list[ForeignBreach]
     def find_breaches(document: Any) -> list[ForeignBreach]:
         try:
             errors = sorted(validator.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
-        except (UnknownType, Unresolvable, RecursionError):
+        except (UnknownType, RecursionError):
             return []
         return [(tuple(e.absolute_path), str(e.validator), e.validator_value, e.instance) for e in errors]
 
