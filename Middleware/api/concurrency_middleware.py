@@ -24,6 +24,7 @@ from Middleware.api.wsgi.doors import (
     Doors,
     Generation,
     StartResponse,
+    WaitingRequest,
     WsgiApp,
     send_error,
 )
@@ -147,10 +148,9 @@ class ConcurrencyLimitMiddleware:
         is_known = any_machine_called()
 
         def learn() -> Ask | None:
-            ask = None if is_known else machine_asked(environ, self._doors, is_task=is_task)
             if life.trace is not None:
                 name_waiting(life.trace, environ, self._doors)
-            return ask
+            return None if is_known else machine_asked(environ, self._doors, is_task=is_task)
 
         return learn
 
@@ -193,7 +193,12 @@ def machine_asked(environ: dict[str, Any], doors: Doors, *, is_task: bool) -> As
 
 def name_waiting(trace: RunTrace, environ: dict[str, Any], doors: Doors) -> None:
     """Tell who waits. The body stays there to be read. Raises as `machine_asked`."""
-    found = _ask_view(environ, doors, lambda view, body: view.waiting(body, trace.id, environ))
+
+    def ask(view: Generation, body: JsonObject) -> WaitingRequest | None:
+        trace.note_asked_name(body.get("model"))
+        return view.waiting(body, trace.id, environ)
+
+    found = _ask_view(environ, doors, ask)
     if found is not None:
         found.tell(trace)
 

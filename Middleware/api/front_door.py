@@ -270,9 +270,10 @@ class FrontDoor:
         self.count_request(environ, replaces=replaces)
 
     def _end_count(self, life: RequestLife, limited: KeyRequest) -> None:
+        """What is read ahead for the next turn counts, too."""
         limited.end()
-        spent = life.request.spent if life.request is not None else CostSum()
-        self.note_key_request(limited.name, life.outcome, spent.prompt, spent.completion)
+        spent, outcome = life.request.spent if life.request is not None else CostSum(), life.outcome
+        spent.when_final(lambda: self.note_key_request(limited.name, outcome, spent.prompt, spent.completion))
 
     def _cors(self, environ: dict[str, Any]) -> Headers:
         return _cors(environ, has_limits=self.keys.ring is not None)

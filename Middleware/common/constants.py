@@ -6,6 +6,10 @@ from Middleware.common.registry import NamesView
 
 VERSION = "0.1.0"
 USER_AGENT = f"Headrace/{VERSION}"
+KEY_CHALLENGE = 'Bearer realm="headrace"'
+"""`WWW-Authenticate` of a server that wants a key; another Headrace knows this program by it. Never `Basic`:
+browsers would ask for a password in a window of their own, and send it along by themselves from then on, from
+the pages of other sites, too."""
 
 VALID_NODE_TYPES = NamesView()
 """The names of the node types: `workflows/handlers/node_types.py` fills this live view."""

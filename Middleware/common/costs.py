@@ -6,7 +6,7 @@ Currencies are never added. Source: spec operate.md 5.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -59,13 +59,18 @@ def costs_json(costs: Iterable[Cost]) -> Mapping[str, object] | None:
 class CostSum:
     """What the calls of one request have cost so far, and, where that is counted, how many tokens they took.
     Calls that run at the same time may add.
+
+    Work that goes on when the request has ended says so (`begin_late_work`): when it is over, the sum is
+    final.
     """
 
-    __slots__ = ("_costs", "_guard", "completion", "prompt")
+    __slots__ = ("_costs", "_guard", "_late", "_when_final", "completion", "prompt")
 
     def __init__(self) -> None:
         self.prompt = self.completion = 0
         self._costs: tuple[Cost, ...] = ()
+        self._late = 0
+        self._when_final: list[Callable[[], object]] = []
         self._guard = threading.Lock()
 
     def add(self, cost: Cost | None) -> None:
@@ -82,3 +87,27 @@ class CostSum:
     def costs(self) -> tuple[Cost, ...]:
         """One sum for each currency."""
         return self._costs
+
+    def begin_late_work(self) -> None:
+        """Something begins that may add when the request has ended; `end_late_work` ends it."""
+        with self._guard:
+            self._late += 1
+
+    def end_late_work(self) -> None:
+        """It is over, in the thread that did it."""
+        with self._guard:
+            self._late -= 1
+            ready = [] if self._late else self._when_final
+            self._when_final = self._when_final if self._late else []
+        for act in ready:
+            act()
+
+    def when_final(self, act: Callable[[], object]) -> None:
+        """The request has ended. Calls `act` once nothing is added any more: now, or in the thread that adds
+        last."""
+        with self._guard:
+            is_final = not self._late
+            if not is_final:
+                self._when_final.append(act)
+        if is_final:
+            act()

@@ -66,16 +66,18 @@ class AnswerState:
 
 class UsageSum:
     """What all calls to generation backends took that gave an answer. Calls that run at the same time may
-    add; whoever frames the answer asks. Nothing counts once it is closed. Source: more-fronts.md 9.
+    add; whoever frames the answer asks. Once it is closed, what more calls take is in `all_numbers` alone.
+    Source: more-fronts.md 9.
     """
 
-    __slots__ = ("_calls", "_closed", "_completion", "_cost", "_guard", "_held", "_prompt")
+    __slots__ = ("_calls", "_closed", "_completion", "_cost", "_guard", "_held", "_prompt", "_told")
 
     def __init__(self) -> None:
         self._prompt = self._completion = self._calls = 0
         self._cost = CostSum()
         self._held: int | None = 0
         self._closed = False
+        self._told: JsonObject | None = None
         self._guard = threading.Lock()
 
     def add(self, usage: Mapping[str, Any], cost: Cost | None = None) -> None:
@@ -83,31 +85,40 @@ class UsageSum:
         said how much of the prompt it held. `cost`: None: its endpoint has no price."""
         held = usage.get("cached_tokens")
         with self._guard:
-            if not self._closed:
-                self._prompt += usage["prompt_tokens"]
-                self._completion += usage["completion_tokens"]
-                self._held = None if self._held is None or held is None else self._held + held
-                self._calls += 1
-                self._cost.add(cost)
+            self._prompt += usage["prompt_tokens"]
+            self._completion += usage["completion_tokens"]
+            self._held = None if self._held is None or held is None else self._held + held
+            self._calls += 1
+            self._cost.add(cost)
 
     def close(self) -> None:
         """The answer is complete: calls of the nodes after it are not its price."""
         with self._guard:
-            self._closed = True
+            if not self._closed:
+                self._closed, self._told = True, self._numbers()
 
     def numbers(self) -> JsonObject | None:
         """`{"prompt_tokens", "completion_tokens", "calls"}`, in this order, `cached_tokens` if that is
         known of all calls, and `cost` if any of them has a price; None: no model has answered."""
         with self._guard:
-            if not self._calls:
-                return None
-            return {
-                "prompt_tokens": self._prompt,
-                "completion_tokens": self._completion,
-                "calls": self._calls,
-                **({} if self._held is None else {"cached_tokens": self._held}),
-                **({"cost": amounts_of(costs)} if (costs := self._cost.costs()) else {}),
-            }
+            return self._told if self._closed else self._numbers()
+
+    def all_numbers(self) -> JsonObject | None:
+        """The same, with the calls of the nodes after the answer."""
+        with self._guard:
+            return self._numbers()
+
+    def _numbers(self) -> JsonObject | None:
+        """The lock is held."""
+        if not self._calls:
+            return None
+        return {
+            "prompt_tokens": self._prompt,
+            "completion_tokens": self._completion,
+            "calls": self._calls,
+            **({} if self._held is None else {"cached_tokens": self._held}),
+            **({"cost": amounts_of(costs)} if (costs := self._cost.costs()) else {}),
+        }
 
 
 _MOST_SHOWN = 200

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from Middleware.common.constants import USER_AGENT
+from Middleware.common.constants import KEY_CHALLENGE, USER_AGENT
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import why_no_address
 from Middleware.config.loader import ConfigSnapshot
@@ -24,6 +24,8 @@ from Middleware.llmapis.dialects.model_lists import root_url
 
 LIMIT_S = 2.0
 """For everything together."""
+SPACING_S = 5.0
+"""From the begin of one search to that of the next; whoever searches sees to it."""
 MOST_HOSTS = 4
 MOST_BYTES = 256 * 1024
 HERE = "127.0.0.1"
@@ -34,13 +36,15 @@ OPENAI_TYPE = "Open-AI-API"
 """The API type of what is no other kind."""
 DEMO_TYPE = "BuiltInDemo"
 """The API type of the model inside this program: it has no server."""
+_MOST_LETTERS = 200
+"""Of a name or a version. What is longer, or cannot be shown, is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundServer:
     """A server that answered. `url`: its base address. `api_type`: the file in ApiTypes/ that fits it, empty
     for another Headrace, which is no model server. `models`: the names that it lists. `wants_key`: it
-    answered 401 or 403.
+    answered 401 or 403. What it says of itself is on one line, as a terminal may show it.
     """
 
     url: str
@@ -78,9 +82,11 @@ class _Kind:
 
 
 def _text(body: Any, key: str) -> str:
-    """Empty for a body that has no such text."""
+    """Empty for a body that has no such text, or one that a terminal cannot show."""
     value = body.get(key) if isinstance(body, Mapping) else None
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str) or len(value) > _MOST_LETTERS or not value.isprintable():
+        return ""
+    return value
 
 
 def _entries(body: Any, key: str) -> list[Mapping[str, Any]] | None:
@@ -220,8 +226,11 @@ def search_addresses(asked: Sequence[str], limit_s: float = LIMIT_S) -> ServerSe
         except queue.Empty:
             break
         found[url] = server
-    servers = tuple(server for url in asked if (server := found.get(url)) is not None)
-    return ServerSearch(servers, tuple(asked), time.monotonic() - began)
+    servers: dict[object, FoundServer] = {}
+    for url in asked:
+        if (server := found.get(url)) is not None:
+            servers.setdefault(_place(url), server)  # `localhost` is the server at 127.0.0.1
+    return ServerSearch(tuple(servers.values()), tuple(asked), time.monotonic() - began)
 
 
 def _look(url: str, end: float, answers: queue.SimpleQueue[tuple[str, FoundServer | None]]) -> None:
@@ -236,34 +245,47 @@ def _server_at(address: _Address) -> FoundServer | None:
             if known is not None:
                 version, models = known
                 found = FoundServer(address.url, kind.name, kind.api_type, version, models, address.wants_key)
-                return _as_headrace(found, address.ask("/health"))
-    except (OSError, http.client.HTTPException, ValueError):
+                return _as_headrace(found, address)
+    except OSError:
         return None
-    return FoundServer(address.url, ANY_SERVER, OPENAI_TYPE, wants_key=True) if address.wants_key else None
+    if not address.wants_key:
+        return None
+    return _as_headrace(FoundServer(address.url, ANY_SERVER, OPENAI_TYPE, wants_key=True), address)
 
 
-def _as_headrace(found: FoundServer, health: Any) -> FoundServer:
-    """Another Headrace speaks the language of every kind; only it says its version there."""
+def _as_headrace(found: FoundServer, address: _Address) -> FoundServer:
+    """Another Headrace speaks the language of every kind. Only it says its version at /health, or, where it
+    wants a key, asks for it so."""
+    try:
+        health = address.ask("/health")
+    except OSError:
+        return found
     if isinstance(health, Mapping) and health.keys() == {"status", "version"} and health["status"] == "ok":
-        return replace(found, kind=HEADRACE, api_type="", version=_text(health, "version"))
+        return replace(found, kind=HEADRACE, api_type="", version=_text(health, "version"), models=())
+    if address.refuses_as_headrace:
+        return replace(found, kind=HEADRACE, api_type="", version="", models=())
     return found
 
 
 class _Address:
-    """A base address that is asked for JSON until `end` (monotonic). `wants_key`: an answer was 401 or 403.
+    """A base address that is asked for JSON until `end` (monotonic). `wants_key`: an answer was 401 or 403;
+    `refuses_as_headrace`: as this program does.
 
     What it was asked is remembered, so that several kinds may look at the same page.
     """
 
     def __init__(self, url: str, end: float) -> None:
-        self.url, self.wants_key = url, False
+        self.url, self.wants_key, self.refuses_as_headrace = url, False, False
         self._end = end
         self._answers: dict[str, Any] = {}
 
     def ask(self, path: str) -> Any:
-        """The JSON value at `path`; None for another answer. Raises OSError, HTTPException without any."""
+        """The JSON value at `path`; None for another answer. Raises OSError without any."""
         if path not in self._answers:
-            self._answers[path] = self._get(path)
+            try:
+                self._answers[path] = self._get(path)
+            except (http.client.HTTPException, ValueError):  # it speaks, but no HTTP
+                self._answers[path] = None
         return self._answers[path]
 
     def _get(self, path: str) -> Any:
@@ -276,17 +298,19 @@ class _Address:
             )
             response = connection.getresponse()
             value = _json_of(self._read(response))
-            self.wants_key |= response.status in (401, 403) and value is not None
+            if response.status in (401, 403) and value is not None:
+                self.wants_key = True
+                self.refuses_as_headrace |= KEY_CHALLENGE in response.headers.get("WWW-Authenticate", "")
             return value if response.status == 200 else None
         finally:
             connection.close()
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
-        """Nothing, when the body is too large."""
+        """So much of the body as may be; a larger one is cut, and no JSON any more."""
         data = b""
-        while len(data) <= MOST_BYTES and self._time_left() and (piece := response.read1(MOST_BYTES)):
+        while (room := MOST_BYTES - len(data)) and self._time_left() and (piece := response.read1(room)):
             data += piece
-        return data if len(data) <= MOST_BYTES else b""
+        return data
 
     def _time_left(self) -> float:
         """Raises TimeoutError when there is none."""

@@ -224,6 +224,7 @@ class HistoryWriter:
     def __init__(self, file: HistoryFile, row_of: Callable[[RunTrace], HistoryRow]) -> None:
         self._file, self._row_of = file, row_of
         self._ready = threading.Condition()
+        self._open: dict[RunTrace, None] = {}  # ended, but not settled
         self._runs: deque[RunTrace] = deque()
         self._rows: deque[HistoryRow] = deque()
         self._lost = 0
@@ -236,26 +237,45 @@ class HistoryWriter:
         return self._lost
 
     def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
-        if what != "ended":
-            return
+        if what == "ended":
+            with self._ready:
+                self._open[run] = None
+                self._start()
+        elif what == "settled":
+            self._take(run)
+
+    def _take(self, run: RunTrace) -> None:
+        """Its row is to be written, unless that was done when the process ended."""
         with self._ready:
+            if run not in self._open:
+                return
+            del self._open[run]
             if len(self._runs) + len(self._rows) >= MOST_WAITING:
                 self._lost += 1
                 return
             self._runs.append(run)
-            if self._thread is None:  # not before: a server may fork after it was put together
-                self._thread = threading.Thread(target=self._write_all, name="history", daemon=True)
-                self._thread.start()
-                atexit.register(self.close)
-            self._ready.notify()
+            self._ready.notify_all()
+
+    def _start(self) -> None:
+        """Not before there is work: a server may fork after it was put together. The lock is held."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name="history", daemon=True)
+            self._thread.start()
+            atexit.register(self.close)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Write what waits, and end. What cannot be written in this time is lost."""
+        """Write what waits, and end. What cannot be written in this time is lost; what does not settle in it
+        is written as it is."""
+        end = time.monotonic() + timeout_s
+        with self._ready:
+            self._ready.wait_for(lambda: not self._open, timeout_s / 2)
+        for run in list(self._open):
+            self._take(run)
         with self._ready:
             self._closing, thread = True, self._thread
-            self._ready.notify()
+            self._ready.notify_all()
         if thread is not None:
-            thread.join(timeout_s)
+            thread.join(max(0.0, end - time.monotonic()))
         atexit.unregister(self.close)
 
     def _write_all(self) -> None:

@@ -34,8 +34,14 @@ TAIL_BYTES = 32_768
 BODY_LIMIT = HEAD_BYTES + TAIL_BYTES
 """Of a longer body only so much of its beginning and its end is held."""
 
-WAITING_CHARS = 80
-"""So much is kept of what a user wrote, while the request waits for a slot."""
+_NAME_CHARS = 200
+SAID_CHARS = 80
+"""So much is kept of what a user wrote, to tell runs apart by it."""
+
+
+def _beginning(text: str) -> str:
+    """On one line."""
+    return " ".join(text[: 2 * SAID_CHARS].split())[:SAID_CHARS]
 
 
 def kept_body(body: bytes) -> tuple[bytes, int]:
@@ -50,7 +56,8 @@ class RunObserver(Protocol):
     `changed` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
     `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
     `ended`, and beside those of the specification `first_thought` (a call's model has begun to think),
-    `waiting` (it is known who waits for a slot) and `wait` (a call begins or ends to wait for its turn).
+    `waiting` (it is known who waits for a slot), `wait` (a call begins or ends to wait for its turn) and
+    `settled` (behind `ended`: no call goes on for the next turn either, the costs are final).
     `node`: the one that it is about, None for the run itself; a call is the last of its node that changed
     (`NodeTrace.calls`).
     """
@@ -215,20 +222,20 @@ class NodeTrace:
 class RunTrace:
     """One generation request.
 
-    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`: it
-    got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
+    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`:
+    it got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
     protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `usage`: of the
-    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered. `costs`:
-    of all calls so far, those that the client is not told of too, a sum for each currency. `key`: the name of
-    the client's key, empty: it has none. `state`:
-    `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on), `done`,
-    `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was told.
-    `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who looks
-    may read, the client's key; never that of a private run. `nodes`: in the order of their start, nested ones
-    too. `waiting_text`: the beginning of what the user wrote, as long as it waits for a slot and where texts
-    are kept. `outdated`: of each file that it uses in its last good version, as a later edit has an error, a
-    sentence that says so. `counter()`: pieces of the answer so far, None when it is not going out.
-    `bytes_kept`, `seq`: a recorder's.
+    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered;
+    `whole_usage`: the same with the nodes after the answer. `costs`: of all calls so far, those that the
+    client is not told of too, a sum for each currency. `key`: the name of the client's key, empty: it has
+    none. `state`: `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on),
+    `done`, `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was
+    told. `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who
+    looks may read, the client's key; never that of a private run. `nodes`: in the order of their start,
+    nested ones too. `said`: the beginning of what the user wrote last, on one line, where texts are kept.
+    `outdated`: of each file that it uses in its last good version, as a later edit has an error, a sentence
+    that says so. `counter()`: pieces of the answer so far, None when it is not going out. `bytes_kept`,
+    `seq`: a recorder's.
     """
 
     id: str
@@ -258,12 +265,13 @@ class RunTrace:
     finish_reason: str | None = None
     usage: Mapping[str, Any] | None = None
     all_usage: Mapping[str, Any] | None = None
+    whole_usage: Mapping[str, Any] | None = None
     costs: tuple[Cost, ...] = ()
     asked: bytes = field(default=b"", repr=False)
     asked_left_out: int = 0
     secrets: tuple[str, ...] = field(default=(), repr=False)
     nodes: list[NodeTrace] = field(default_factory=list, repr=False)
-    waiting_text: str = field(default="", repr=False)
+    said: str = field(default="", repr=False)
     outdated: Mapping[str, str] = field(default_factory=dict, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
     bytes_kept: int = 0
@@ -274,15 +282,21 @@ class RunTrace:
 
     def begin(self) -> None:
         """It got its slot."""
-        self.begun, self.state, self.waiting_text = time.monotonic(), "running", ""
+        self.begun, self.state = time.monotonic(), "running"
         self.tell("begun")
 
     def note_waiting(self, request: RequestContext, *, front: str, stream: bool, text: str) -> None:
         """Whose it is, while it waits for a slot. `text`: what the user wrote last."""
         self._note_asker(request, front=front, stream=stream)
         if not request.privacy and self.observers.keep_text:
-            self.waiting_text = text[:WAITING_CHARS]
+            self.said = _beginning(text)
         self.tell("waiting")
+
+    def note_asked_name(self, name: object) -> None:
+        """The model name in the client's body, until it is known whom it means: one that is refused keeps
+        it."""
+        if isinstance(name, str):
+            self.model = "".join(sign if sign.isprintable() else "?" for sign in name[:_NAME_CHARS])
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
         self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type
@@ -290,12 +304,17 @@ class RunTrace:
         if request.api_key and not request.privacy:
             self.secrets = (request.api_key,)
 
-    def name(self, request: RequestContext, *, front: str, stream: bool, asked: bytes) -> None:
-        """Whose it is and what it is; from now on it is settled whether texts are kept."""
+    def name(
+        self, request: RequestContext, *, front: str, stream: bool, asked: bytes, said: str = ""
+    ) -> None:
+        """Whose it is and what it is; from now on it is settled whether texts are kept. `said`: what the user
+        wrote last.
+        """
         self._note_asker(request, front=front, stream=stream)
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:
             self.asked, self.asked_left_out = kept_body(asked)
+        self.said = _beginning(said) if self.keeps_text else ""
         self.outdated = outdated_files(request)
         self.tell("named")
 
@@ -328,8 +347,11 @@ class RunTrace:
 
     def end(self, state: str) -> None:
         self.ended, self.state, self.counter = time.monotonic(), state, None
-        self.waiting_text = ""
         self.tell("ended")
+
+    def settle(self) -> None:
+        """It has ended, and so has what was read ahead for the next turn."""
+        self.tell("settled")
 
 
 class TracedNode(NamedTuple):

@@ -267,10 +267,10 @@ class TestWhoWaits:
         thread = threading.Thread(target=lambda: middleware(environ, answer.start), daemon=True)
         thread.start()
         wait_until(lambda: life.trace.user)
-        assert (life.trace.user, life.trace.waiting_text, life.trace.state) == ("ana", "Hello", "waiting")
+        assert (life.trace.user, life.trace.said, life.trace.state) == ("ana", "Hello", "waiting")
         gate.release()
         thread.join(PATIENCE_S)
-        assert (life.trace.state, life.trace.waiting_text) == ("running", "")
+        assert life.trace.state == "running"
         assert json.loads(environ["wsgi.input"].read())["model"] == "ana"
 
     def test_one_that_finds_a_slot_is_not_read(self, answer):

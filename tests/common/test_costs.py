@@ -44,6 +44,34 @@ class TestSums:
         assert spent.costs() == ()
 
 
+class TestLateWork:
+    """What goes on when the request has ended, and adds to its sum."""
+
+    def test_without_any(self):
+        """The sum is final at once."""
+        seen = []
+        spent = CostSum()
+        spent.add(Cost("USD", 1))
+        spent.when_final(lambda: seen.append(spent.costs()))
+        assert seen == [(Cost("USD", 1),)]
+
+    def test_the_last_one_ends_it(self):
+        """Everybody who waits is told, once."""
+        seen = []
+        spent = CostSum()
+        spent.begin_late_work()
+        spent.begin_late_work()
+        spent.when_final(lambda: seen.append(spent.costs()))
+        spent.end_late_work()
+        assert seen == []
+        spent.add(Cost("USD", 3))
+        spent.end_late_work()
+        assert seen == [(Cost("USD", 3),)]
+        spent.begin_late_work()
+        spent.end_late_work()
+        assert len(seen) == 1
+
+
 class TestWords:
     @pytest.mark.parametrize(
         ("millionths", "text"),

@@ -63,7 +63,7 @@ def test_each_protocol(server, held, name):
     """Its user, its protocol, its words, its place and who holds the slot."""
     route = ROUTES[name]
     thread, row = ask(server, route.path, route.ask("mira", "Hello there", stream=False))
-    assert (row["user"], row["asking"], row["where"]) == ("mira", "Hello there", "1st in line, behind mira")
+    assert (row["user"], row["said"], row["where"]) == ("mira", "Hello there", "1st in line, behind mira")
     assert row["front"]
     held.set()
     thread.join(PATIENCE_S)
@@ -72,7 +72,7 @@ def test_each_protocol(server, held, name):
 def test_a_private_user_has_a_name_and_no_text(server, held):
     body = {"model": "jo", "messages": [{"role": "user", "content": "secret"}]}
     thread, row = ask(server, "/v1/chat/completions", body)
-    assert (row["user"], row["private"], row["asking"]) == ("jo", True, None)
+    assert (row["user"], row["private"], row["said"]) == ("jo", True, None)
     held.set()
     thread.join(PATIENCE_S)
 

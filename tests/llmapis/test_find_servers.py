@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.common.constants import KEY_CHALLENGE
 from Middleware.llmapis import find_servers as finding
 from Middleware.llmapis.find_servers import (
     ANY_SERVER,
@@ -35,12 +36,15 @@ NAMES = ("tiny", "other")
 
 @pytest.fixture
 def server(serve, rig):
-    """`server({path: JSON value or whole answer})`: every other path is 404, in JSON."""
+    """`server({path: JSON value or whole answer})`: every other path is 404, in JSON. An empty answer: the connection
+    is closed."""
 
     def start(pages):
         def script(peer):
             while request := peer.request():
                 page = pages.get(request["line"].split()[1], rig.json_answer({"error": "?"}, "404 Not Found"))
+                if page == b"":
+                    return
                 peer.send(page if isinstance(page, bytes) else rig.json_answer(page))
 
         return serve(script)
@@ -103,6 +107,16 @@ class TestKinds:
         found = found_at(server({**OLLAMA, **LLAMACPP, **KOBOLDCPP, **VLLM, **health}))
         assert (found.kind, found.version, found.api_type) == (HEADRACE, "1.0.0", "")
 
+    def test_another_headrace_that_wants_a_key(self, server, rig):
+        """It tells its version to nobody without one; its challenge has a name."""
+        refused = rig.json_answer({"error": "no key"}, "401 Unauthorized", www_authenticate=KEY_CHALLENGE)
+        found = found_at(server({"/v1/models": refused, "/health": {"status": "ok"}}))
+        assert (found.kind, found.version, found.api_type, found.wants_key) == (HEADRACE, "", "", True)
+
+    def test_a_server_without_a_health(self, server, rig):
+        """It closes the connection on what it does not know."""
+        assert found_at(server({**OLLAMA, "/health": b""})).kind == "Ollama"
+
     def test_the_health_of_llamacpp_is_none_of_a_headrace(self, server):
         """It says no version."""
         assert found_at(server({**LLAMACPP, "/health": {"status": "ok"}})).kind == "llama.cpp"
@@ -138,6 +152,36 @@ class TestWhatIsLeftOut:
         stand_in = server(dict.fromkeys(["/api/version", "/v1/models"], away))
         assert search_addresses([stand_in.url], PATIENCE_S).servers == ()
         assert target.requests == [] and stand_in.requests
+
+    def test_names_that_no_terminal_can_show(self, server):
+        """They may steer it; nor are whole books names."""
+        listed = ["tiny", "\x1b[2Jgone", "two\nlines", "x" * 300, "Größe"]
+        found = found_at(server({"/v1/models": {"data": [{"id": name} for name in listed]}}))
+        assert found.models == ("tiny", "Größe")
+
+    @pytest.mark.parametrize(
+        "nonsense",
+        [b"SSH-2.0-OpenSSH_9.6\r\n", b"\x00\x01\x02" * 50, b"HTTP/1.1 200\r\n\r\n", b"HTTP/9.9 x y\r\n"],
+        ids=["ssh", "bytes", "no-body", "no-status"],
+    )
+    def test_what_is_no_http(self, serve, nonsense):
+        """Another program at a usual port."""
+
+        def talk(peer):
+            if peer.request():
+                peer.send(nonsense)
+
+        assert search_addresses([serve(talk).url], PATIENCE_S).servers == ()
+
+    def test_what_some_pages_answer_is_enough(self, server):
+        """A page that is no HTTP is as one that is not there."""
+        assert found_at(server({**VLLM, "/props": b"oops\r\n\r\n"})).kind == "vLLM"
+
+    def test_one_server_under_two_names(self, server):
+        """It is found once."""
+        stand_in = server(OLLAMA)
+        urls = [stand_in.url, f"http://localhost:{stand_in.port}/"]
+        assert [one.url for one in search_addresses(urls, PATIENCE_S).servers] == [stand_in.url]
 
     def test_a_body_without_end(self, server, rig):
         """No more than a quarter of a MiB is read."""

@@ -152,6 +152,7 @@ def ended_run(observers, user="mira"):
     run = observers.begin("r1", "/v1/chat/completions")
     run.user = user
     run.end("done")
+    run.settle()
     return run
 
 
@@ -205,6 +206,34 @@ class TestWriter:
             ended_run(observers, str(number))
         writer.close(PATIENCE_S)
         assert rows_in(folder) == [(str(number),) for number in range(20)]
+
+    def test_one_whose_next_prompt_is_read(self, keep, observers, folder):
+        """Its row is written once, when its costs are final."""
+        writer = keep(lambda run: row(user=run.user, costs=run.costs))
+        run = observers.begin("r1", "/v1/chat/completions")
+        run.end("done")
+        ended_run(observers, "later")
+        while writer._rows or writer._runs:
+            threading.Event().wait(0.01)
+        assert rows_in(folder) == [("later",)]
+        run.user, run.costs = "mira", (Cost("USD", 5),)
+        run.settle()
+        run.settle()
+        writer.close(PATIENCE_S)
+        assert rows_in(folder) == [("later",), ("mira",)]
+        with read_history(folder) as sql:
+            assert sql.execute("SELECT millionths FROM costs").fetchall() == [(5,)]
+
+    def test_one_that_does_not_settle(self, keep, observers, folder):
+        """A process that ends writes what is known."""
+        writer = keep()
+        run = observers.begin("r1", "/v1/chat/completions")
+        run.user = "mira"
+        run.end("done")
+        writer.close(1.0)
+        run.settle()
+        writer.close(PATIENCE_S)
+        assert rows_in(folder) == [("mira",)]
 
     def test_a_run_that_has_not_ended(self, keep, observers, folder):
         """Is none, and makes no thread."""

@@ -278,19 +278,33 @@ class TestWaiting:
     def test_it_is_named(self, observers):
         run = self.waiting(observers, workflow_folder="big")
         assert (run.user, run.model, run.front, run.state) == ("mira", "mira:big", "Ollama chat", "waiting")
-        assert run.waiting_text == self.TEXT[:80]
+        assert run.said == self.TEXT[:80].strip()
 
     @pytest.mark.parametrize(
         "facts", [{"privacy": True}, {"keeps_text": False}], ids=["private", "nobody-keeps-texts"]
     )
     def test_without_a_text(self, observers, facts):
-        assert self.waiting(observers, **facts).waiting_text == ""
+        assert self.waiting(observers, **facts).said == ""
 
-    @pytest.mark.parametrize("over", [lambda run: run.begin(), lambda run: run.end("refused")])
-    def test_the_text_goes_when_it_waits_no_more(self, observers, over):
+    def test_it_stays_when_it_waits_no_more(self, observers):
+        """It tells runs apart (workbench.md 12); of a private one there never is any."""
         run = self.waiting(observers)
-        over(run)
-        assert run.waiting_text == ""
+        run.begin()
+        assert run.said == self.TEXT[:80].strip()
+        run.name(request(), front="x", stream=True, asked=b"", said="one\n  line")
+        assert run.said == "one line"
+        run.name(request(privacy=True), front="x", stream=True, asked=b"", said="secret")
+        assert run.said == ""
+
+    @pytest.mark.parametrize(
+        ("name", "shown"), [("a\nb", "a?b"), ("x" * 300, "x" * 200), (None, ""), (7, "")]
+    )
+    def test_the_name_that_was_asked(self, observers, name, shown):
+        """Until it is known who that is; a name that nobody has stays (workbench.md 12)."""
+        observers.observe(Seen())
+        run = observers.begin("r1", "/api/chat")
+        run.note_asked_name(name)
+        assert run.model == shown
 
 
 def test_a_call_that_waits_is_told_twice(observers):

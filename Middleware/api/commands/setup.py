@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,11 +33,12 @@ from Middleware.api.commands.setup_files import (
     why_no_user_name,
     write_setup,
 )
-from Middleware.api.commands.setup_questions import Questions
+from Middleware.api.commands.setup_questions import NOTHING, Questions
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts, shipped_public
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import EXAMPLE, USER_POINTER
 from Middleware.config.users import DEFAULT_PORT, settings_of
 from Middleware.config.validation import ERROR, NOTE
 from Middleware.llmapis.egress import place_of
@@ -45,6 +47,7 @@ from Middleware.llmapis.find_servers import (
     DEMO_TYPE,
     HEADRACE,
     OPENAI_TYPE,
+    SPACING_S,
     FoundServer,
     addresses_to_ask,
     files_that_use,
@@ -65,6 +68,7 @@ KEY_VARIABLE = "MODEL_API_KEY"
 CONTEXT = 8192
 """Tokens. What a server on one's own machine has at least, mostly; services say no limit here."""
 SHOWN_MODELS = 5
+LISTED_MODELS = 50
 EXAMPLES = "Endpoints/examples/"
 """Files to copy from: they say nothing of what is used."""
 INTERRUPTED = 130
@@ -166,7 +170,7 @@ def _ask_all(questions: Questions, snapshot: ConfigSnapshot, wanted_user: str) -
     """`wanted_user`: the name that the command line gives. Raises ValueError, KeyboardInterrupt, EOFError."""
     if wanted_user and (why := why_no_user_name(snapshot, wanted_user)):
         raise ValueError(why)
-    endpoint = _ask_endpoint(questions, snapshot)
+    endpoint = _ask_endpoint(questions, snapshot, _Searches())
     user = questions.ask(
         "Name of the new user, which is the model name in your chat program",
         wanted_user or free_user_name(snapshot, USER),
@@ -178,25 +182,46 @@ def _ask_all(questions: Questions, snapshot: ConfigSnapshot, wanted_user: str) -
     return _Wishes(endpoint, endpoint_folder_for(snapshot, endpoint, user), user, kind, starts)
 
 
-def _ask_endpoint(questions: Questions, snapshot: ConfigSnapshot) -> JsonObject:
+class _Searches:
+    """What is asked of the network, no more often than each `SPACING_S`."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def find(self, hosts: Sequence[str]) -> list[FoundServer]:
+        """On this machine, and on hosts that are named."""
+        self._wait()
+        return list(find_servers(hosts).servers)
+
+    def look_at(self, url: str) -> FoundServer | None:
+        """What answers at an address; None: nothing says what it is."""
+        self._wait()
+        return next(iter(search_addresses([url]).servers), None)
+
+    def _wait(self) -> None:
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        self._next = time.monotonic() + SPACING_S
+
+
+def _ask_endpoint(questions: Questions, snapshot: ConfigSnapshot, searches: _Searches) -> JsonObject:
     """The document of an endpoint that answered, or that is to be used all the same."""
-    found = _search(questions)
+    found = _search(questions, searches)
     while True:
-        server = _ask_server(questions, snapshot, found)
+        server = _ask_server(questions, snapshot, found, searches)
         endpoint = _endpoint_of(questions, server)
         if _answers(snapshot, endpoint) or questions.confirm("Use it all the same?", default=True):
             return endpoint
 
 
-def _search(questions: Questions) -> list[FoundServer]:
+def _search(questions: Questions, searches: _Searches) -> list[FoundServer]:
     """The servers of this machine, and of others that are named."""
     print("Looking for model servers on this machine. Other machines are asked only if you name them.")
     hosts = questions.ask(
-        "Other machines, such as box or box:8080",
-        HOST_OF_CONTAINER if CONTAINER_MARK.exists() else "",
+        f"Other machines, such as box or box:8080; {NOTHING} for no other",
+        HOST_OF_CONTAINER if CONTAINER_MARK.exists() else NOTHING,
         lambda answer: _fault_of(lambda: addresses_to_ask(answer.split())),
     )
-    return list(find_servers(hosts.split()).servers)
+    return searches.find([] if hosts.casefold() == NOTHING else hosts.split())
 
 
 def _fault_of(check: Callable[[], object]) -> str | None:
@@ -207,7 +232,9 @@ def _fault_of(check: Callable[[], object]) -> str | None:
     return None
 
 
-def _ask_server(questions: Questions, snapshot: ConfigSnapshot, found: list[FoundServer]) -> FoundServer:
+def _ask_server(
+    questions: Questions, snapshot: ConfigSnapshot, found: list[FoundServer], searches: _Searches
+) -> FoundServer:
     usable = [server for server in found if server.kind != HEADRACE]
     for other in found:
         if other.kind == HEADRACE:
@@ -219,7 +246,7 @@ def _ask_server(questions: Questions, snapshot: ConfigSnapshot, found: list[Foun
     picked = questions.choose("Model server", choices)
     if picked < len(usable):
         return usable[picked]
-    return DEMO if picked == len(usable) else _ask_address(questions, snapshot)
+    return DEMO if picked == len(usable) else _ask_address(questions, snapshot, searches)
 
 
 def _describe(server: FoundServer, snapshot: ConfigSnapshot) -> str:
@@ -230,11 +257,15 @@ def _describe(server: FoundServer, snapshot: ConfigSnapshot) -> str:
         text += f": {', '.join(server.models[:SHOWN_MODELS])}{more}"
     if server.wants_key:
         text += ", wants a key"
-    users = [file for file in files_that_use(snapshot, server.url) if not file.startswith(EXAMPLES)]
+    users = [file for file in files_that_use(snapshot, server.url) if not _is_example(file)]
     return f"{text} (used by {', '.join(users[:2])}{', ...' if users[2:] else ''})" if users else text
 
 
-def _ask_address(questions: Questions, snapshot: ConfigSnapshot) -> FoundServer:
+def _is_example(file: str) -> bool:
+    return file.startswith(EXAMPLES) or file.endswith(f"{EXAMPLE}.json")
+
+
+def _ask_address(questions: Questions, snapshot: ConfigSnapshot, searches: _Searches) -> FoundServer:
     def fault(answer: str) -> str | None:
         if "://" not in answer:
             return f"write the whole address, such as {SERVICE} or http://box:8080"
@@ -242,12 +273,13 @@ def _ask_address(questions: Questions, snapshot: ConfigSnapshot) -> FoundServer:
 
     while True:
         url = questions.ask("Address of the server", SERVICE, fault).rstrip("/")
-        answered = search_addresses([url]).servers
-        if not answered:
+        print(f"Asking {url} ...", flush=True)
+        answered = searches.look_at(url)
+        if answered is None:
             break
-        print(f"  {_describe(answered[0], snapshot)}")
-        if answered[0].kind != HEADRACE:
-            return answered[0]
+        print(f"  {_describe(answered, snapshot)}")
+        if answered.kind != HEADRACE:
+            return answered
         print("  That is another Headrace, not a model server.")
     print(f"  {url} does not say what it is, so choose its type.")
     types = snapshot.files("ApiTypes")
@@ -281,8 +313,10 @@ def _ask_model(questions: Questions, server: FoundServer) -> str:
     models = server.models
     first = next((name for name in models if "embed" not in name.lower()), models[0] if models else "")
     if len(models) > 1:
-        for number, name in enumerate(models, 1):
+        for number, name in enumerate(models[:LISTED_MODELS], 1):
             print(f"  {number}  {name}")
+        if len(models) > LISTED_MODELS:
+            print(f"  ... and {len(models) - LISTED_MODELS} more; you can type any name")
     default = first or ("gpt-4o-mini" if server.url == SERVICE else "")
     answer = questions.ask("Model (number or name)" if len(models) > 1 else "Model", default)
     is_number = answer.isdecimal() and answer not in models and 1 <= int(answer) <= len(models)
@@ -364,18 +398,33 @@ def _tell(place: SetupPlace, written: Sequence[Path], wishes: _Wishes, arguments
         "\n".join(client_lines(wishes.user, arguments.port or DEFAULT_PORT, bool(arguments.require_api_key)))
     )
     if not wishes.starts:
-        print(f"Start the server with: {_start_line(place, wishes.user, arguments)}")
+        print(f"Start the server with: {_start_line(place, [wishes.user], arguments)}")
+        if other := _usual_user(place, wishes.user):
+            print(f"  together with {other}: {_start_line(place, [other, wishes.user], arguments)}")
+
+
+def _usual_user(place: SetupPlace, user: str) -> str:
+    """Whom the server serves when nobody is named, if that is somebody else than this user; else empty."""
+    try:
+        document = seen_tree(place).read(USER_POINTER)
+    except ConfigError:
+        return ""
+    usual = document.get("currentUser") if isinstance(document, dict) else None
+    return usual if isinstance(usual, str) and usual.casefold() != user else ""
 
 
 def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
     """What to type into chat programs."""
-    base = f"http://127.0.0.1:{port}/v1"
+    server = f"http://127.0.0.1:{port}"
+    base = f"{server}/v1"
     key = "one of --require-api-key" if needs_key else ""
     return [
         "SillyTavern: API Connections > Chat Completion > Custom (OpenAI-compatible)",
         f"  base URL: {base}",
         f"  key:      {key or 'leave it empty'}",
         f"  model:    {user}",
+        "  or Text Completion > KoboldCpp or llama.cpp, which send no model:",
+        f"  API URL:  {server}/as/{user}",
         "Open WebUI: Admin settings > Connections > OpenAI API",
         f"  URL:      {base}",
         "            (if it runs in a container: host.docker.internal instead, and start with --listen)",
@@ -384,13 +433,14 @@ def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
     ]
 
 
-def _start_line(place: SetupPlace, user: str, arguments: Namespace) -> str:
-    """A new tree of its own serves this user without a word."""
+def _start_line(place: SetupPlace, users: Sequence[str], arguments: Namespace) -> str:
+    """A new tree of its own serves its user without a word."""
     words = []
     if (arguments.PublicDirectory or "").strip():
         words += ["--PublicDirectory", str(place.public)]
     if (arguments.ConfigDirectory or arguments.config_directory or "").strip():
         words += ["--ConfigDirectory", str(place.config)]
-    words += [] if place.is_new else ["--User", user]
+    for user in () if place.is_new else users:
+        words += ["--User", user]
     words += ["--port", str(arguments.port)] if arguments.port else []
     return f"{program()} {quote_words(*words)}".strip()

@@ -194,7 +194,8 @@ def _mark(look: Look, run: RunTrace) -> int | str | None:
     """What changes while nothing else does: the place in the line, the count of the answer; 1: thinking has
     become long enough to be shown."""
     if run.state == "waiting":
-        return look.line(run)
+        line = look.line(run)
+        return line.words if line else None
     if run.state == "running" and AnswerTimes(run, look.now).think_s >= SHORTEST_PART_S:
         return 1
     return tokens_of(run)[0] if run.state == "answering" else None

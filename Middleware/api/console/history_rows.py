@@ -5,6 +5,7 @@ Source: spec operate.md 5.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from Middleware.api.console.hour import Hour
@@ -14,7 +15,7 @@ from Middleware.api.console.stood_out import Around, all_that_stood_out, no_plac
 from Middleware.api.console.unfilled_names import around_of
 from Middleware.api.console.view_contract import Hub
 from Middleware.services.history import HistoryRow
-from Middleware.services.run_trace import RunTrace
+from Middleware.services.run_trace import CallTrace, RunTrace
 
 PRIVATE = "private"
 """Stands for the names of a private user and of the key."""
@@ -45,7 +46,7 @@ class RowMaker:
 
 def history_row(run: RunTrace, around: Around) -> HistoryRow:
     """`around`: what is known besides the run, for what stood out."""
-    usage, node = all_nodes_usage(run), answering_node(run)
+    node = answering_node(run)
     rules = (told["rule"] for told in all_that_stood_out(run, run.ended, around))
     return HistoryRow(
         at=run.wall,
@@ -55,8 +56,8 @@ def history_row(run: RunTrace, around: Around) -> HistoryRow:
         state=run.state,
         took_s=round((run.answered or run.ended) - run.arrived, 3),
         first_s=round(run.first_text - run.arrived, 3) if run.first_text else None,
-        prompt=usage["prompt_tokens"] or 0,
-        completion=usage["completion_tokens"] or 0,
+        prompt=_tokens(run, "prompt_tokens"),
+        completion=_tokens(run, "completion_tokens"),
         held=_held_tokens(run),
         endpoint=node.endpoint if node is not None else "",
         stood_out=tuple(dict.fromkeys(rules)),
@@ -64,8 +65,20 @@ def history_row(run: RunTrace, around: Around) -> HistoryRow:
     )
 
 
+def _tokens(run: RunTrace, key: str) -> int:
+    """Of all calls to models, as its costs are: those of nodes after the answer and prompts that were read
+    ahead too."""
+    told = run.whole_usage or all_nodes_usage(run)
+    ahead = (count_of(call.usage, key) or 0 for call in _calls(run, "prefill"))
+    return (count_of(told, key) or 0) + sum(ahead)
+
+
 def _held_tokens(run: RunTrace) -> int | None:
-    """Of all prompts of models; None: no backend said."""
-    calls = (call for node in list(run.nodes) for call in list(node.calls) if call.kind == "model")
+    """Of all these prompts; None: no backend said."""
+    calls = _calls(run, "model", "prefill")
     known = [held for call in calls if (held := count_of(call.usage, "cached_tokens")) is not None]
     return sum(known) if known else None
+
+
+def _calls(run: RunTrace, *kinds: str) -> Iterator[CallTrace]:
+    return (call for node in list(run.nodes) for call in list(node.calls) if call.kind in kinds)

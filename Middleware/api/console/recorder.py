@@ -65,6 +65,7 @@ def keep_within(run: RunTrace, most: int = RUN_LIMIT) -> int:
 def forget_texts(run: RunTrace) -> None:
     """Texts go, their lengths stay."""
     run.keeps_text = False
+    run.said = ""
     run.asked, run.asked_left_out = b"", len(run.asked) + run.asked_left_out
     for node in run.nodes:
         for call in node.calls:
@@ -130,6 +131,8 @@ class _Budget:
 MOST_ENDED = 200
 MOST_REFUSED = 20
 """Of the ended ones."""
+MOST_ODD = 50
+"""Of those that failed or had trouble so many stay beside the newest ones."""
 MOST_READERS = 8
 _GONE_REMEMBERED = 1000
 
@@ -139,7 +142,7 @@ class Recorder:
 
     `seq`: raised by every change; a run's own is that of its last change. `limit`: bytes of texts.
     `most_readers`: how many may wait for changes at once.
-    `counts`: of ended runs, what a reader found out of them.
+    `row_words`: of ended runs, what a reader found out of them.
     """
 
     def __init__(self, memory_mb: int = 16) -> None:
@@ -151,8 +154,9 @@ class Recorder:
         self._bytes = 0
         self._runs: dict[str, RunTrace] = {}  # in order of arrival
         self._ended: dict[str, RunTrace] = {}  # in order of their end
+        self._odd: dict[str, RunTrace] = {}  # older than the newest ended ones
         self._refused: deque[str] = deque()
-        self.counts: dict[str, int] = {}
+        self.row_words: dict[str, Any] = {}
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE_REMEMBERED)
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -184,20 +188,25 @@ class Recorder:
         return self._runs.get(run_id)
 
     def kept_sizes(self) -> JsonObject:
-        """`{"runs", "bytes", "limit"}`."""
+        """`{"runs", "bytes", "limit", "odd"}`; `odd`: how many of them are there for their trouble alone."""
         with self._lock:
-            return {"runs": len(self._runs), "bytes": self._bytes, "limit": self.limit}
+            sizes = {"runs": len(self._runs), "bytes": self._bytes, "limit": self.limit}
+            return {**sizes, "odd": len(self._odd)}
+
+    def is_kept_longer(self, run_id: str) -> bool:
+        """Whether it is older than the newest ended ones, and stays for its trouble."""
+        return run_id in self._odd
 
     def removed_since(self, since: int) -> list[str]:
         """The runs that left after the change `since`, as far as they are remembered."""
         with self._lock:
             return [run_id for seq, run_id in self._gone if seq > since]
 
-    def note_count(self, run_id: str, count: int) -> None:
-        """Remember a number of a run for as long as the run is kept."""
+    def note_words(self, run_id: str, words: Any) -> None:
+        """Remember what a row says of a run for as long as the run is kept."""
         with self._lock:
             if run_id in self._ended:
-                self.counts[run_id] = count
+                self.row_words[run_id] = words
 
     def enter(self) -> bool:
         """A reader comes, who waits for changes. False: there are too many already."""
@@ -228,8 +237,14 @@ class Recorder:
             self._refused.append(run.id)
         if len(self._refused) > MOST_REFUSED:
             self._drop(self._refused[0])
-        if len(self._ended) > MOST_ENDED:
-            self._drop(next(iter(self._ended)))
+        if len(self._ended) - len(self._odd) > MOST_ENDED:
+            oldest = next(run_id for run_id in self._ended if run_id not in self._odd)
+            if is_odd(self._ended[oldest]):
+                self._odd[oldest] = self._ended[oldest]
+            else:
+                self._drop(oldest)
+        if len(self._odd) > MOST_ODD:
+            self._drop(next(iter(self._odd)))
         return self._grow(run, kept)
 
     def _grow(self, run: RunTrace, kept: int) -> list[RunTrace]:
@@ -251,13 +266,30 @@ class Recorder:
     def _drop(self, run_id: str) -> None:
         """The lock is held."""
         run = self._ended.pop(run_id)
+        self._odd.pop(run_id, None)
         del self._runs[run_id]
-        self.counts.pop(run_id, None)
+        self.row_words.pop(run_id, None)
         self._bytes -= run.bytes_kept
         if self._refused and self._refused[0] == run_id:
             self._refused.popleft()
         self.seq += 1
         self._gone.append((self.seq, run_id))
+
+
+def is_odd(run: RunTrace) -> bool:
+    """Whether it failed or had trouble, as far as its facts say so at once: `stood_out` costs more, and knows
+    of names that stayed unfilled, too.
+    """
+    if run.state == "failed" or run.finish_reason == "length":
+        return True
+    if run.state == "done" and run.answered and not run.first_text and run.finish_reason != "tool_calls":
+        return True
+    for node in run.nodes:
+        if node.warnings or node.state in ("went_on", "stopped"):
+            return True
+        if any(call.tries > 1 or call.backup_of or call.truncated for call in node.calls):
+            return True
+    return False
 
 
 def _limited_size(run: RunTrace) -> int:

@@ -17,6 +17,7 @@ from Middleware.common.costs import Cost, add_costs
 from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
+from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
 from Middleware.utilities.config_masks import mask_of, shown_value
 from Middleware.utilities.model_json import is_json
@@ -115,14 +116,24 @@ def _is_reported(node: NodeTrace) -> bool:
 
 def workflow_names(run: RunTrace) -> list[str]:
     """The first workflow, and those that lead from it to the one that answers."""
+    outer = {PurePosixPath(node.workflow).stem: node for node in list(run.nodes) if node.parent is None}
     names = [run.workflow] if run.workflow else []
     if run.answering and run.answering not in names:
         names.append(run.answering)
+    names = [_file_name(outer[name]) if name in outer else name for name in names]
     node, nested = answering_node(run), []
     while node is not None and node.parent is not None:
-        nested.append(PurePosixPath(node.workflow).stem)
+        nested.append(_file_name(node))
         node = node.parent
     return [*names, *reversed(nested)]
+
+
+def _file_name(node: NodeTrace) -> str:
+    """Of its file; that with which every shared folder begins has the name of the folder. Source: spec
+    workbench.md 12.
+    """
+    file = PurePosixPath(node.workflow)
+    return file.parent.name if file.stem == DEFAULT_WORKFLOW else file.stem
 
 
 def workflow_of(run: RunTrace) -> str | None:

@@ -5,13 +5,16 @@ Never shows a secret, and of a private run no text. Source: spec console.md 6.2 
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from Middleware.api.console.prompt_reuse import prompt_json, run_share
+from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_sums import all_nodes_usage
 from Middleware.api.console.run_texts import (
     AnswerTimes,
@@ -31,7 +34,14 @@ from Middleware.api.console.run_texts import (
     tokens_of,
     workflow_of,
 )
-from Middleware.api.console.stood_out import Around, all_that_stood_out, no_place, stood_out
+from Middleware.api.console.stood_out import (
+    Around,
+    RowWords,
+    all_that_stood_out,
+    no_place,
+    row_words,
+    stood_out,
+)
 from Middleware.api.console.unfilled_names import around_of
 from Middleware.api.console.view_contract import Hub
 from Middleware.common.costs import costs_json
@@ -42,6 +52,9 @@ SHORTEST_PART_S = 0.001
 FEWEST_TOKENS = 5
 SHORTEST_SAY_S = 0.2
 _PARTS = ("queue", "other", "first", "think", "say", "after")
+ODD, SLOW = "odd", "slow"
+"""Words for runs beside their states: what stood out was more than slowness; it took unusually long."""
+FEWEST_RUNS = 10
 HOLDING = ("running", "answering", "finishing")
 """States of a run that holds a slot."""
 _TO_BACKENDS = ("model", "embedding", "prefill")
@@ -69,12 +82,49 @@ def _spans(run: RunTrace, now: float) -> list[Part]:
     return [(name, marks[i + 1] - marks[i]) for i, name in enumerate(_PARTS)]
 
 
+class Line(NamedTuple):
+    """Where a run stands among those that wait: its place, from 1, and who holds the slots, the oldest first,
+    as far as they are known."""
+
+    place: int
+    holders: Sequence[str]
+
+    @property
+    def words(self) -> str:
+        """`2nd in line, behind mira:big and 1 more`."""
+        return f"{ordinal(self.place)} in line{self._behind}"
+
+    @property
+    def short(self) -> str:
+        """`2nd, behind mira:big`."""
+        return f"{ordinal(self.place)}{self._behind}"
+
+    @property
+    def _behind(self) -> str:
+        behind = f", behind {self.holders[0]}" if self.holders else ""
+        return behind + (f" and {len(self.holders) - 1} more" if len(self.holders) > 1 else "")
+
+
+def name_asked(run: RunTrace) -> str:
+    """The model name that the client asked; the user's where it named none; "": neither is known."""
+    return run.model or run.user
+
+
+NOTHING_SAID = RowWords(0, None, "")
+
+
 def summary(
-    run: RunTrace, now: float, line: str = "", stood_out: int = 0, secrets: Secrets | None = None
+    run: RunTrace,
+    now: float,
+    line: Line | None = None,
+    words: RowWords = NOTHING_SAID,
+    secrets: Secrets | None = None,
 ) -> JsonObject:
-    """6.2. `now`: of `time.monotonic()`. `line`: where it stands among those that wait, empty: it does not.
-    `stood_out`: how much did."""
+    """6.2, and what a row shows. `now`: of `time.monotonic()`. `line`: None: it does not wait. `words`: of
+    what stood out. Source: spec workbench.md 10, 12.
+    """
     secrets = secrets or Secrets(run)
+    ended = run.ended or now
     seq, times = run.seq, AnswerTimes(run, now)
     tokens, about = tokens_of(run)
     return {
@@ -90,7 +140,6 @@ def summary(
         "private": run.private,
         "state": run.state,
         "where": where(run, line),
-        "asking": _masked_or_none(run.waiting_text, secrets),
         "status": run.status,
         "shape": shape(run, now),
         "first_s": _round_seconds(times.first_s),
@@ -101,20 +150,27 @@ def summary(
         "finish": run.finish_reason,
         "error": _masked_or_none(run.error, secrets),
         "held": run_share(run),
-        "stood_out": stood_out,
+        "stood_out": words.how_many,
+        "name": name_asked(run) or None,
+        "said": secrets.out_of_cut(Cut(run.said, "", 1)).head or None,
+        "client_s": _round_seconds((run.answered or ended) - run.arrived),
+        "after_s": _round_seconds(ended - run.answered) if run.answered else None,
+        "level": words.level,
+        "short": line.short if line else secrets.out_of(words.short) or None,
+        "ahead": {"place": line.place, "holders": list(line.holders)} if line else None,
     }
 
 
 def run_json(
     run: RunTrace,
     now: float,
-    line: str = "",
+    line: Line | None = None,
     stood_out: Sequence[JsonObject] = (),
     hidden: Iterable[str] = (),
 ) -> JsonObject:
     """6.3. `hidden`: more secrets than those of the run."""
     secrets = Secrets(run, hidden)
-    told = summary(run, now, line, 0, secrets)
+    told = summary(run, now, line, row_words(run, stood_out), secrets)
     del told["stood_out"]
     begun = list(run.nodes)
     index = {id(node): i for i, node in enumerate(begun)}
@@ -129,16 +185,18 @@ def run_json(
         "cost": costs_json(costs_of(run)),
         "asked": ref("asked", asked_text(run), secrets),
         "texts": run.keeps_text,
-        "stood_out": [{**one, "text": secrets.out_of(one["text"])} for one in stood_out],
+        "stood_out": [
+            {**one, "text": secrets.out_of(one["text"]), "short": secrets.out_of(one["short"])}
+            for one in stood_out
+        ],
         "nodes": [_node(run, i, node, index.get(id(node.parent)), secrets) for i, node in enumerate(shown)],
     }
 
 
-def where(run: RunTrace, line: str = "") -> str | None:
-    """Where it stands: in the line (`line_words`), at a node of its outermost workflow, at the node that
-    failed."""
+def where(run: RunTrace, line: Line | None = None) -> str | None:
+    """Where it stands: in the line, at a node of its outermost workflow, at the node that failed."""
     if run.state == "waiting":
-        return line or None
+        return line.words if line else None
     nodes = list(run.nodes)
     if run.state in HOLDING:
         node = next((node for node in reversed(nodes) if node.depth == 0), None)
@@ -154,16 +212,6 @@ def _waits_for(nodes: Sequence[NodeTrace]) -> str:
     waits = (wait for node in reversed(nodes) for wait in list(node.waits) if not wait.ended)
     wait = next(waits, None)
     return "" if wait is None else f", waits for {wait.what}"
-
-
-def line_words(place: int, holders: Sequence[str]) -> str:
-    """`2nd in line, behind mira:big and 1 more`; `holders`: who holds the slots, as far as it is known."""
-    words = f"{ordinal(place)} in line"
-    if holders:
-        words += f", behind {holders[0]}"
-    if len(holders) > 1:
-        words += f" and {len(holders) - 1} more"
-    return words
 
 
 def ordinal(number: int) -> str:
@@ -309,30 +357,63 @@ class Look:
         holding = (run.model or run.user for run in reversed(self.runs) if run.state in HOLDING)
         return [name for name in holding if name]
 
-    def line(self, run: RunTrace) -> str:
-        """Where it stands among those that wait; empty: it waits no more."""
+    def line(self, run: RunTrace) -> Line | None:
+        """Where it stands among those that wait; None: it waits no more."""
         place = self._line.get(run.id, 0)
-        return line_words(place, self._holders) if place else ""
+        return Line(place, self._holders) if place else None
 
     def secrets(self, run: RunTrace) -> Secrets:
         return Secrets(run, self.hub.secrets)
 
     def summary(self, run: RunTrace) -> JsonObject:
-        return summary(run, self.now, self.line(run), self._count(run), self.secrets(run))
+        return summary(run, self.now, self.line(run), self.words(run), self.secrets(run))
 
     def run_json(self, run: RunTrace) -> JsonObject:
         told = stood_out(run, self.now, self._surroundings)
         return run_json(run, self.now, self.line(run), told, self.hub.secrets)
 
-    def _count(self, run: RunTrace) -> int:
-        """How much stood out. Of what has ended that is found out once: it costs more than all else."""
-        counts: dict[str, int] = self.hub.recorder.counts
-        count = counts.get(run.id)
-        if count is None:
-            count = len(all_that_stood_out(run, self.now, replace(self._surroundings, place=no_place)))
+    def words(self, run: RunTrace) -> RowWords:
+        """What stood out, for its row. Of what has ended that is found out once: it costs more than all
+        else.
+        """
+        known: dict[str, RowWords] = self.hub.recorder.row_words
+        words = known.get(run.id)
+        if words is None:
+            told = all_that_stood_out(run, self.now, replace(self._surroundings, place=no_place))
+            words = row_words(run, told)
             if run.ended:
-                self.hub.recorder.note_count(run.id, count)
-        return count
+                self.hub.recorder.note_words(run.id, words)
+        return words
+
+    def counts(self) -> JsonObject:
+        """How many of all that are kept are odd, failed, wait, or were slow. Source: spec workbench.md 12."""
+        return {
+            ODD: sum(self.is_any(run, {ODD}) for run in self.runs),
+            "failed": sum(run.state == "failed" for run in self.runs),
+            "waiting": sum(run.state == "waiting" for run in self.runs),
+            SLOW: len(self._slow),
+        }
+
+    def is_any(self, run: RunTrace, wanted: Collection[str]) -> bool:
+        """Whether it is odd or slow, if that is wanted."""
+        is_over = run.ended and run.state != "refused"
+        if ODD in wanted and is_over and self.words(run).level is not None:
+            return True
+        return SLOW in wanted and run.id in self._slow
+
+    @cached_property
+    def _slow(self) -> frozenset[str]:
+        """Ids of those that took longer than nine of ten of their name, where there are enough to tell."""
+        by_name: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+        for run in self.runs:
+            if run.state == "done":
+                by_name[name_asked(run)].append(((run.answered or run.ended) - run.arrived, run.id))
+        slow: set[str] = set()
+        for took in by_name.values():
+            if len(took) >= FEWEST_RUNS:
+                usual = sorted(took)[math.ceil(0.9 * len(took)) - 1][0]
+                slow.update(run_id for span, run_id in took if span > usual)
+        return frozenset(slow)
 
     @cached_property
     def _surroundings(self) -> Around:

@@ -73,15 +73,19 @@ SLOW_SHARE = 0.5
 EARLIER_CALLS = 20
 WARNINGS = 3
 NODES_NAMED = 3
+ALL_THOUGHTS = "all of them thoughts"
 _ROUNDING = 2
 """Backends count a limit a token or two differently."""
 
 
 class Sentence(NamedTuple):
-    """`level`: `bad` or `note`. `node`: whom it is about, None: the run."""
+    """`level`: `bad` or `note`. `short`: the same in a few words, for the list of runs. `node`: whom it is
+    about, None: the run.
+    """
 
     level: str
     text: str
+    short: str
     node: NodeTrace | None = None
 
 
@@ -143,14 +147,15 @@ Rule = Callable[[Seen], Iterator[Sentence]]
 
 
 def stood_out(run: RunTrace, now: float, around: Around | None = None) -> list[dict[str, Any]]:
-    """`[{"rule", "level", "text", "i"}]`, `i`: index in `run.nodes` or None.
+    """`[{"rule", "level", "text", "short", "i"}]`, `i`: index in `run.nodes` or None.
 
     At most 8; when there are more, a ninth of the rule `more` says how many.
     """
     told = all_that_stood_out(run, now, around)
     if len(told) <= MOST:
         return told
-    rest = {"rule": "more", "level": "note", "text": f"and {len(told) - MOST} more", "i": None}
+    text = f"and {len(told) - MOST} more"
+    rest = {"rule": "more", "level": "note", "text": text, "short": text, "i": None}
     return [*told[:MOST], rest]
 
 
@@ -163,6 +168,7 @@ def all_that_stood_out(run: RunTrace, now: float, around: Around | None = None) 
             "rule": name,
             "level": sentence.level,
             "text": sentence.text,
+            "short": sentence.short,
             "i": place.get(id(sentence.node)),
         }
         for name, rule in RULES.items()
@@ -181,7 +187,7 @@ def outdated_config_sentences(seen: Seen) -> Iterator[Sentence]:
     """Its files' last good versions, where later edits have errors: all else that is told may be of a text
     that is gone."""
     for said in list(seen.run.outdated.values()):
-        yield Sentence("bad", without_quoted_secrets(f"{said}."))
+        yield Sentence("bad", without_quoted_secrets(f"{said}."), "an older text of a file")
 
 
 # --- how it ended ---
@@ -195,21 +201,32 @@ def failure_sentences(seen: Seen) -> Iterator[Sentence]:
         node = next((node for node in reversed(seen.nodes) if node.state == "failed"), None)
         did = "was refused" if run.state == "refused" else "failed"
         error = run.error.removeprefix(outdated_first(list(run.outdated.values())))
-        yield Sentence("bad", error or f"The request {did}{with_status}.", node)
+        short = f"{did}{with_status}"
+        if node is not None:
+            short = f"node {node.number} {name_of(node)}{_failed_kind(node)}"
+        yield Sentence("bad", error or f"The request {did}{with_status}.", short, node)
+
+
+def _failed_kind(node: NodeTrace) -> str:
+    """How its last call failed, behind a colon; "": no call did."""
+    kind = next((call.outcome for call in reversed(list(node.calls)) if call.error), "")
+    return f": {kind}" if kind else ""
 
 
 def cancellation_sentences(seen: Seen) -> Iterator[Sentence]:
     run = seen.run
     if run.state == "cancelled":
         by = f": {run.cancelled_by}" if run.cancelled_by else ""
-        yield Sentence("note", f"Cancelled after {seconds(seen.times.took_s)}{by}.")
+        text = f"Cancelled after {seconds(seen.times.took_s)}{by}."
+        yield Sentence("note", text, run.cancelled_by or "cancelled")
 
 
 def empty(seen: Seen) -> Iterator[Sentence]:
     """Answered, and no text and no tool call reached the client."""
     if _is_empty(seen):
         why = _why_empty(seen)
-        yield Sentence("bad", f"The client got an empty answer{why and ': ' + why}.", seen.answer)
+        short = "empty, all of it thoughts" if why.endswith(ALL_THOUGHTS) else "empty"
+        yield Sentence("bad", f"The client got an empty answer{why and ': ' + why}.", short, seen.answer)
 
 
 def _is_empty(seen: Seen) -> bool:
@@ -232,7 +249,7 @@ def _why_empty(seen: Seen) -> str:
         reason = call.finish_reason or seen.run.finish_reason
         return "the model said nothing" + (f" (finish reason {reason})" if reason else "")
     said = f"the model said {count_words(len(raw) or beside, 'character')}"
-    return f"{said}, {'all of them thoughts' if not raw else _who_took(call)}"
+    return f"{said}, {ALL_THOUGHTS if not raw else _who_took(call)}"
 
 
 def _who_took(call: CallTrace) -> str:
@@ -245,7 +262,7 @@ def _who_took(call: CallTrace) -> str:
             takers.append(step)
         before = step.text
     if all(step.order <= LAST_OF_THOUGHTS for step in takers):
-        return "all of them thoughts"
+        return ALL_THOUGHTS
     return f"all of them taken away by {' and '.join(step.rule for step in takers)}"
 
 
@@ -258,17 +275,19 @@ def cut_answer_sentences(seen: Seen) -> Iterator[Sentence]:
         limit = _stated_limit(answer.fields.get("maxResponseSizeInTokens"))
     wrote = count_of(seen.call.usage if seen.call else None, "completion_tokens")
     if answer is None or limit is None or (wrote is not None and wrote < limit - _ROUNDING):
-        yield Sentence("bad", "The answer was cut at the token limit.", answer)
+        yield Sentence("bad", "The answer was cut at the token limit.", "cut at the token limit", answer)
         return
     where = f"maxResponseSizeInTokens of node {answer.number}"
-    yield Sentence("bad", f"The answer was cut at {count_words(limit, 'token')} ({where}).", answer)
+    size = count_words(limit, "token")
+    yield Sentence("bad", f"The answer was cut at {size} ({where}).", f"cut at {size}", answer)
 
 
 def broken_stream_sentences(seen: Seen) -> Iterator[Sentence]:
     for node, call in seen.calls:
         if call.truncated:
             loss = "the answer may be incomplete" if node.answers else "its output may be incomplete"
-            yield Sentence("bad", f"{call.endpoint} ended its stream without an end mark: {loss}.", node)
+            text = f"{call.endpoint} ended its stream without an end mark: {loss}."
+            yield Sentence("bad", text, "broken off", node)
 
 
 # --- what went wrong on the way ---
@@ -284,22 +303,24 @@ def backup(seen: Seen) -> Iterator[Sentence]:
         )
         kind = f" ({failed_call.outcome})" if failed_call is not None and failed_call.outcome else ""
         did = "answered" if not call.ended or call.finish_reason else "was asked"
-        yield Sentence("note", f"{call.backup_of} failed{kind}; {call.endpoint} {did} instead.", node)
+        text = f"{call.backup_of} failed{kind}; {call.endpoint} {did} instead."
+        yield Sentence("note", text, f"backup {call.endpoint}", node)
 
 
 def tries(seen: Seen) -> Iterator[Sentence]:
     for node, call in seen.calls:
         if call.tries > 1:
-            yield Sentence(
-                "note", f"{call.endpoint or call.backend} was asked {number(call.tries)} times.", node
-            )
+            often = f"{number(call.tries)} times"
+            who = call.endpoint or call.backend
+            yield Sentence("note", f"{who} was asked {often}.", f"asked {often}", node)
 
 
 def went_on(seen: Seen) -> Iterator[Sentence]:
     for node in seen.nodes:
         if node.state == "went_on":
             told = f": {_without_place(node)}" if node.error else "."
-            yield Sentence("bad", f"{name_of(node)} failed and the run went on{told}", node)
+            short = f"{name_of(node)} failed"
+            yield Sentence("bad", f"{short} and the run went on{told}", short, node)
 
 
 def _without_place(node: NodeTrace) -> str:
@@ -312,7 +333,8 @@ def limit_sentences(seen: Seen) -> Iterator[Sentence]:
     """Agents that had to answer before they were done."""
     for node in seen.nodes:
         if node.limit:
-            yield Sentence("note", f"{name_of(node)} stopped calling tools: {node.limit}.", node)
+            text = f"{name_of(node)} stopped calling tools: {node.limit}."
+            yield Sentence("note", text, "limit of tools reached", node)
 
 
 def failed_tool_sentences(seen: Seen) -> Iterator[Sentence]:
@@ -325,14 +347,15 @@ def failed_tool_sentences(seen: Seen) -> Iterator[Sentence]:
         node, last = calls[-1]
         often = f" {count_words(len(calls), 'time')}" if len(calls) > 1 else ""
         said = f": {last.error}" if last.error else "."
-        yield Sentence("note", f"The tool {last.tool} failed{often} in {name_of(node)}{said}", node)
+        short = f"{last.tool} failed{often}"
+        yield Sentence("note", f"The tool {short} in {name_of(node)}{said}", short, node)
 
 
 def lock_sentences(seen: Seen) -> Iterator[Sentence]:
     """Parents of the node that found the lock are stopped too; it is the last of them."""
     node = next((node for node in reversed(seen.nodes) if node.state == "stopped"), None)
     if node is not None:
-        yield Sentence("note", f"Ended by a lock that is held (node {node.number}).", node)
+        yield Sentence("note", f"Ended by a lock that is held (node {node.number}).", "locked", node)
 
 
 # --- where the time went ---
@@ -342,7 +365,8 @@ def slot(seen: Seen) -> Iterator[Sentence]:
     if seen.times.queue_s >= SLOT_S:
         slots = seen.around.slots
         limit = f": {count_words(slots, 'request')} at a time (--concurrency)" if slots else ""
-        yield Sentence("note", f"Waited {seconds(seen.times.queue_s)} for a free slot{limit}.")
+        waited = seconds(seen.times.queue_s)
+        yield Sentence("note", f"Waited {waited} for a free slot{limit}.", f"waited {waited}")
 
 
 def turn_sentences(seen: Seen) -> Iterator[Sentence]:
@@ -351,7 +375,8 @@ def turn_sentences(seen: Seen) -> Iterator[Sentence]:
         for wait in list(node.waits):
             took = (wait.ended or seen.now) - wait.begun
             if took >= SLOT_S:
-                yield Sentence("note", f"{name_of(node)} waited {seconds(took)} for {wait.what}.", node)
+                short = f"waited {seconds(took)}"
+                yield Sentence("note", f"{name_of(node)} {short} for {wait.what}.", short, node)
 
 
 def wait_sentences(seen: Seen) -> Iterator[Sentence]:
@@ -365,7 +390,7 @@ def wait_sentences(seen: Seen) -> Iterator[Sentence]:
     text = f"{seconds(other)} passed before the answering node began: {who}."
     if not who:
         text = f"{seconds(other)} passed before the first node began. {FIRST_RUN}"
-    yield Sentence("note", text, seen.answer)
+    yield Sentence("note", text, f"{seconds(other)} before it began", seen.answer)
 
 
 def _longest(seen: Seen, answer: NodeTrace) -> list[tuple[str, float]]:
@@ -391,8 +416,9 @@ def slow_first(seen: Seen) -> Iterator[Sentence]:
         if call.sent and call.first and call.first - call.sent >= SLOW_FIRST_S:
             tokens = _prompt_tokens(call)
             of = f" ({tokens} of prompt)" if tokens else ""
-            text = f"{call.endpoint} took {seconds(call.first - call.sent)} to its first word{of}."
-            yield Sentence("note", text, seen.answer)
+            took = seconds(call.first - call.sent)
+            text = f"{call.endpoint} took {took} to its first word{of}."
+            yield Sentence("note", text, f"first word after {took}", seen.answer)
 
 
 def _prompt_tokens(call: CallTrace) -> str:
@@ -412,11 +438,12 @@ def read_again_sentences(seen: Seen) -> Iterator[Sentence]:
         size = read_again_size(call)
         if size is None or call.leaves is None:
             continue
-        read = rounded_count(size.new) if size.new_is_about else number(size.new)
+        read = f"about {rounded_count(size.new)}" if size.new_is_about else number(size.new)
         placeholder = seen.around.place(seen.run, node, call) if seen.run.ended else ""
         where = place_words(call.leaves) + (f", at {placeholder}" if placeholder else "")
-        text = f"{call.endpoint} read {'about ' if size.new_is_about else ''}{read} tokens again: its prompt"
-        yield Sentence("note", f"{text} left the one before {where}.", node)
+        text = f"{call.endpoint} read {read} tokens again: its prompt"
+        short = f"read {read} tokens again"
+        yield Sentence("note", f"{text} left the one before {where}.", short, node)
 
 
 def loaded_model_sentences(seen: Seen) -> Iterator[Sentence]:
@@ -437,7 +464,7 @@ def loaded_model_sentences(seen: Seen) -> Iterator[Sentence]:
                 f"{call.endpoint} took {seconds(took)} to its first word; {seconds(usual)} is usual. "
                 f"{before} was used there before it, so the model probably had to be loaded."
             )
-            yield Sentence("note", text, node)
+            yield Sentence("note", text, "loaded another model", node)
 
 
 def thinking(seen: Seen) -> Iterator[Sentence]:
@@ -447,8 +474,9 @@ def thinking(seen: Seen) -> Iterator[Sentence]:
     if seen.times.think_s >= THINKING_S and seen.call is not None and has_answered:
         length = sum(map(len, seen.times.thoughts))
         size = f" ({count_words(length, 'character')})" if length else ""
-        text = f"{seen.call.endpoint} thought for {seconds(seen.times.think_s)} before it answered{size}."
-        yield Sentence("note", text, seen.answer)
+        span = seconds(seen.times.think_s)
+        text = f"{seen.call.endpoint} thought for {span} before it answered{size}."
+        yield Sentence("note", text, f"thought for {span}", seen.answer)
 
 
 def slow_tokens(seen: Seen) -> Iterator[Sentence]:
@@ -463,7 +491,7 @@ def slow_tokens(seen: Seen) -> Iterator[Sentence]:
     usual = statistics.median(rates) if rates else 0.0
     if len(earlier) >= EARLIER_CALLS and rate < SLOW_SHARE * usual:
         text = f"{call.endpoint} wrote {number(rate)} tokens a second; {number(usual)} is usual."
-        yield Sentence("note", text, seen.answer)
+        yield Sentence("note", text, f"{number(rate)} tokens a second", seen.answer)
 
 
 # --- what was left out, and the rest ---
@@ -474,13 +502,15 @@ def dropped_text_sentences(seen: Seen) -> Iterator[Sentence]:
         if node.dropped:
             left = count_words(node.dropped, "older message")
             where = f" of {node.endpoint}" if node.endpoint else ""
-            yield Sentence("note", f"{name_of(node)} left {left} out, to fit the context{where}.", node)
+            text = f"{name_of(node)} left {left} out, to fit the context{where}."
+            yield Sentence("note", text, f"left {left} out", node)
 
 
 def unfilled_variable_sentences(seen: Seen) -> Iterator[Sentence]:
     for node in seen.nodes:
         for name, why in seen.around.unfilled(seen.run.user, node):
-            yield Sentence("note", f"{{{name}}} in node {node.number} {why} and stayed as text.", node)
+            text = f"{{{name}}} in node {node.number} {why} and stayed as text."
+            yield Sentence("note", text, f"{{{name}}} stayed as text", node)
 
 
 def warning_sentences(seen: Seen) -> Iterator[Sentence]:
@@ -491,12 +521,12 @@ def warning_sentences(seen: Seen) -> Iterator[Sentence]:
         if not (node.limit and warning.startswith(node.limit))  # `limit_reached` has said so
     ]
     for node, warning in told[:WARNINGS]:
-        yield Sentence("note", warning, node)
+        yield Sentence("note", warning, count_words(len(told), "warning"), node)
 
 
 def task(seen: Seen) -> Iterator[Sentence]:
     if seen.run.task:
-        yield Sentence("note", f"A background request of Open WebUI ({seen.run.task}).")
+        yield Sentence("note", f"A background request of Open WebUI ({seen.run.task}).", seen.run.task)
 
 
 def _stated_limit(value: object) -> int | None:
@@ -537,3 +567,26 @@ RULES: Mapping[str, Rule] = {
     "task": task,
 }
 """Name in the console's JSON -> rule, in the order in which they are shown."""
+TROUBLE = frozenset({"empty", "cut", "broken", "backup", "tries", "went_on", "locked", "unfilled", "warned"})
+"""Rules that tell of more than slowness: the client got its answer with trouble. Source: spec workbench.md
+12."""
+BAD, TROUBLED = "bad", "trouble"
+
+
+class RowWords(NamedTuple):
+    """What a row of the list says of what stood out: how much did, `bad`, `trouble` or None, and the first of
+    it in a few words, trouble before all else; "": nothing did."""
+
+    how_many: int
+    level: str | None
+    short: str
+
+
+def row_words(run: RunTrace, told: Sequence[Mapping[str, Any]]) -> RowWords:
+    """`told`: all that stood out in the run."""
+    has_failed = run.state in ("failed", "refused")
+    troubles = [one for one in told if one["rule"] in TROUBLE]
+    level = BAD if has_failed else TROUBLED if troubles else None
+    failures = [one for one in told if one["rule"] == "failed"]
+    first = next(iter([*failures, *troubles, *told]), None)
+    return RowWords(len(told), level, first["short"] if first else "")

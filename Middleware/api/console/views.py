@@ -38,7 +38,7 @@ from Middleware.api.console.run_texts import (
     whole_text,
     workflow_names,
 )
-from Middleware.api.console.shapes import Look
+from Middleware.api.console.shapes import ODD, SLOW, Look, name_asked
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.wsgi.doors import on_one_line
@@ -222,8 +222,10 @@ Fits = Callable[[RunTrace], bool]
 
 
 def runs(ask: Ask) -> JsonObject:
-    """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all."""
-    wish = ask.words("user", "workflow", "state", "text", "before", "limit")
+    """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all;
+    `counts`: of all that are kept, how many fit each of the words that `state` knows beside a run's own.
+    """
+    wish = ask.words("user", "workflow", "name", "state", "text", "before", "limit")
     limit = ask.number("limit", DEFAULT, 1, MOST)
     states = _states(wish["state"])
     look = Look(ask.hub)
@@ -239,6 +241,7 @@ def runs(ask: Ask) -> JsonObject:
         "runs": [look.summary(run) for run in shown],
         "next": shown[-1].id if len(found_runs) > limit else None,
         "seq": look.seq,
+        "counts": look.counts(),
     }
 
 
@@ -279,8 +282,9 @@ def numbers(ask: Ask) -> JsonObject:
 def _states(wish: str) -> set[str]:
     """The states asked for; empty: any. Raises Refused."""
     states = {state.strip() for state in wish.split(",") if state.strip()}
-    for state in sorted(states - set(RUN_STATES)):
-        raise ViewRefused(400, f"state: found {describe_value(state)}, allowed: {', '.join(RUN_STATES)}")
+    known = (*RUN_STATES, ODD, SLOW)
+    for state in sorted(states - set(known)):
+        raise ViewRefused(400, f"state: found {describe_value(state)}, allowed: {', '.join(known)}")
     return states
 
 
@@ -299,8 +303,10 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
     fits: list[Fits] = []
     if wish["user"]:
         fits.append(lambda run: run.user == wish["user"])
+    if wish["name"]:
+        fits.append(lambda run: name_asked(run) == wish["name"])
     if states:
-        fits.append(lambda run: run.state in states)
+        fits.append(lambda run: run.state in states or look.is_any(run, states))
     if wish["workflow"]:
         fits.append(lambda run: wish["workflow"] in workflow_names(run))
     if wish["text"]:

@@ -16,6 +16,7 @@ from typing import Any
 from Middleware.api.requests.access import api_key_of, keys_sent, names_key_in_query
 from Middleware.api.wsgi.doors import ASKER
 from Middleware.common.asker import ANYBODY, Asker, set_asker
+from Middleware.common.constants import KEY_CHALLENGE
 from Middleware.common.errors import ConfigError, Unauthorized
 from Middleware.config.key_file import KeyEntry, digest_of, mixed_pair
 from Middleware.config.key_ring import KeyRing, KeysInForce
@@ -31,9 +32,6 @@ BROKEN = "the server's keys file has an error, so no key is valid; see the serve
 IN_ADDRESS = "a key in the address ends up in logs: send it as Authorization: Bearer"
 KEYS = "headrace.keys"
 """Key of the WSGI environment under which a request of the console finds the `KeyCheck` of its server."""
-_CHALLENGE = 'Bearer realm="headrace"'
-"""Never `Basic`: browsers would ask for a password in a window of their own, and send it along by themselves
-from then on, from the pages of other sites, too."""
 
 MOST_VALUES = 1000
 """So many values of a `turnsBy` header are told apart in a day."""
@@ -106,13 +104,13 @@ class KeyCheck:
         headers: Mapping[str, Any], ring: KeyRing | None, *, came: bool, expired: bool
     ) -> Unauthorized:
         if ring is not None and ring.broken:
-            return Unauthorized(BROKEN, challenge=_CHALLENGE)
+            return Unauthorized(BROKEN, challenge=KEY_CHALLENGE)
         if came:
             return Unauthorized(
-                EXPIRED if expired else WRONG, challenge=f'{_CHALLENGE}, error="invalid_token"'
+                EXPIRED if expired else WRONG, challenge=f'{KEY_CHALLENGE}, error="invalid_token"'
             )
         in_address = names_key_in_query(headers.get("QUERY_STRING", ""))
-        return Unauthorized(IN_ADDRESS if in_address else MISSING, challenge=_CHALLENGE)
+        return Unauthorized(IN_ADDRESS if in_address else MISSING, challenge=KEY_CHALLENGE)
 
     def _turns_value(self, entry: KeyEntry, headers: Mapping[str, Any]) -> str:
         """What stands for the value of the entry's `turnsBy` header: its SHA-256; `""` without one."""

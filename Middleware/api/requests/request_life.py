@@ -131,7 +131,8 @@ class RequestLife:
 
     def tell(self, method: str, path: str) -> None:
         """The one line at the end of an answer, in the log of its user."""
-        self._told_cost = _cost_of(self.request)
+        with self._lock:
+            cost = self._told_cost = _cost_of(self.request)
         first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
         with nullcontext() if self.request is None else enter_request(self.request):
             logger.info(
@@ -145,7 +146,7 @@ class RequestLife:
                 first,
                 self.tokens,
                 _of_workflow(self.request),
-                self._told_cost,
+                cost,
                 f", {self.end}" if self.end else "",
             )
 
@@ -182,22 +183,33 @@ class RequestLife:
             self.trace.error = error
 
     def end_trace(self) -> None:
-        """All work of the request has ended; what has become of it."""
+        """All work of the request has ended; what has become of it. What is read ahead for the next turn may
+        go on, and is paid for, too."""
         trace = self.trace
         if trace is None:
             return
         self._note_usage(trace)
-        self._tell_later_cost()
         trace.status = int(self.status) if self.status.isdigit() else None
         with nullcontext() if self.request is None else enter_request(self.request):
             trace.end(self._state_at_end(trace))
+        if self.request is None:
+            trace.settle()
+        else:
+            self.request.spent.when_final(lambda: self._settle(trace))
+
+    def _settle(self, trace: RunTrace) -> None:
+        """Nothing is paid for any more."""
+        self._note_usage(trace)
+        self._tell_later_cost()
+        trace.settle()
 
     def _tell_later_cost(self) -> None:
-        """What the nodes behind the answer have added since its line in the log."""
-        cost = _cost_of(self.request)
-        if self._told_cost is not None and cost != self._told_cost:
+        """What was added behind the answer since its line in the log."""
+        with self._lock:
+            told, cost = self._told_cost, _cost_of(self.request)
+        if told is not None and cost != told:
             with nullcontext() if self.request is None else enter_request(self.request):
-                logger.info("request %s: with the nodes after its answer%s", self.request_id, cost)
+                logger.info("request %s: with all calls after its answer%s", self.request_id, cost)
 
     def _state_at_end(self, trace: RunTrace) -> str:
         is_refused = self.outcome == "failed" and not trace.nodes and not self.end
@@ -212,9 +224,10 @@ class RequestLife:
         return "failed" if self.end or status is None or status >= 400 else "done"
 
     def _note_usage(self, trace: RunTrace) -> None:
-        """What all calls took; from the finish of the answer on nothing is added."""
+        """What all calls took."""
         if self.request is not None:
             trace.all_usage = self.request.usage.numbers()
+            trace.whole_usage = self.request.usage.all_numbers()
             trace.costs = self.request.spent.costs()
 
     def stop_watching(self) -> None:

@@ -143,7 +143,7 @@ _LITERAL_FIELDS = frozenset(
     ]
 )
 _NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS)
-_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking)")
+_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking|ToolCalls)")
 _A_WORD = re.compile(r"\w+")
 
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_REFERENCE = re.compile(r"agent(\d{1,18})(?:Output|Thinking)")
+_REFERENCE = re.compile(r"agent(\d{1,18})(?:Output|Thinking|ToolCalls)")
 
 
 def group_end(nodes: Sequence[Mapping[str, Any]], start: int) -> int:

@@ -44,7 +44,7 @@ FAULTS = (MiddlewareError, OSError, ValueError, LookupError, TypeError)
 # --------------------------------------------------------------------------
 # Whether the beginning of a node's prompt is known before it is asked. Pure.
 
-_OF_NODES = re.compile(r"agent\d{1,18}(?:Output|Thinking|Input)")
+_OF_NODES = re.compile(r"agent\d{1,18}(?:Output|Thinking|ToolCalls|Input)")
 _CLOCK = frozenset(("current_time_12h", "current_time_24h", "time_context_summary"))
 _STANDS = frozenset(
     (
@@ -264,10 +264,19 @@ def _reading_id(context: NodeContext) -> str:
 
 
 def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> None:
+    """Do it beside the request, which pays for it."""
     own = request.beside()
 
     def run() -> None:
-        with enter_request(own):
-            work()
+        try:
+            with enter_request(own):
+                work()
+        finally:
+            own.spent.end_late_work()
 
-    threading.Thread(target=copy_context().run, args=(run,), name="read-ahead", daemon=True).start()
+    own.spent.begin_late_work()
+    try:
+        threading.Thread(target=copy_context().run, args=(run,), name="read-ahead", daemon=True).start()
+    except RuntimeError:  # the system gives no more threads
+        own.spent.end_late_work()
+        raise

@@ -49,6 +49,7 @@ class House:
             setup, "search_addresses", lambda urls: ServerSearch(tuple(self.at), tuple(urls), 0.0)
         )
         monkeypatch.setattr(setup, "CONTAINER_MARK", public / "no-container")
+        monkeypatch.setattr(setup, "SPACING_S", 0.0)
 
     def _find(self, hosts):
         self.asked += hosts
@@ -115,6 +116,13 @@ class TestDefaults:
         house.run(words=["--yes"])
         assert house.asked == ["host.docker.internal"]
 
+    def test_in_a_container_that_machine_need_not_be_asked(self, house, tmp_path, monkeypatch):
+        """`none` is nobody."""
+        (tmp_path / "mark").touch()
+        monkeypatch.setattr(setup, "CONTAINER_MARK", tmp_path / "mark")
+        status, _, _ = house.run("none", *[DEFAULT] * 4)
+        assert (status, house.asked) == (0, [])
+
     def test_without_a_terminal_it_needs_yes(self, house, monkeypatch):
         monkeypatch.setattr(Terminal, "isatty", lambda self: False)
         status, told, _ = house.run()
@@ -155,12 +163,37 @@ class TestServers:
         """Examples to copy from do not count."""
         house.found = [OLLAMA]
         house.run(words=["--yes"])
+        example = house.public / "Configs/Endpoints/my-model/Main.example.json"
+        example.write_bytes((house.public / "Configs/Endpoints/my-model/Main.json").read_bytes())
         assert "tiny (used by Endpoints/my-model/Main.json)\n" in house.run(words=["--yes"])[1]
 
     def test_named_hosts(self, house):
         """What is no host is asked again."""
         status, told, _ = house.run("a b c d e", "box box:99", "", "", "", "")
         assert status == 0 and house.asked == ["box", "box:99"] and "at most 4 hosts" in told
+
+    def test_a_long_list_of_models(self, house):
+        """Its begin is shown; a number counts in all of it."""
+        house.found = [
+            FoundServer("http://127.0.0.1:9", "vLLM", "vLLM", "", tuple(f"m{i}" for i in range(999)))
+        ]
+        status, told, _ = house.run("", "1", "999", "yes", "", "", "")
+        assert status == 0 and "  50  m49\n  ... and 949 more; you can type any name\n" in told
+        assert house.document("Endpoints/my-model/Main.json")["modelNameToSendToAPI"] == "m998"
+
+    def test_servers_are_asked_at_intervals(self, house, monkeypatch):
+        """However quickly somebody types; the first time at once."""
+        naps, now = [], [100.0]
+        monkeypatch.setattr(setup, "SPACING_S", 5.0)
+        monkeypatch.setattr(setup.time, "monotonic", lambda: now[0])
+        monkeypatch.setattr(setup.time, "sleep", lambda seconds: naps.append(seconds))
+        searches = setup._Searches()
+        searches.find([])
+        now[0] += 2.0
+        searches.look_at("http://127.0.0.1:9")
+        now[0] += 60.0
+        searches.look_at("http://127.0.0.1:9")
+        assert naps == [0.0, 3.0, 0.0]
 
     def test_koboldcpp_gets_a_template(self, house):
         """It takes one text."""
@@ -279,6 +312,21 @@ class TestAfterwards:
         )
         assert "  URL:      http://127.0.0.1:5077/v1\n" in told
         assert f"Start the server with: headrace --PublicDirectory {house.public} --port 5077\n" in told
+
+    def test_clients_that_send_no_model(self, house):
+        """The address names the user."""
+        assert (
+            "  API URL:  http://127.0.0.1:5077/as/assistant\n"
+            in house.run(words=["--yes", "--port", "5077"])[1]
+        )
+
+    def test_together_with_the_usual_user(self, house):
+        """Whoever is named is served alone."""
+        house.run(words=["--yes"])
+        told = house.run(words=["--yes"])[1]
+        start = f"headrace --PublicDirectory {house.public}"
+        assert f"Start the server with: {start} --User assistant-2\n" in told
+        assert f"  together with assistant: {start} --User assistant --User assistant-2\n" in told
 
     def test_a_key_that_is_required(self, house):
         _, told, _ = house.run(words=["--yes", "--require-api-key", "k"])

@@ -24,13 +24,21 @@ def a_run(**facts):
 
 class TestRow:
     def test_its_numbers(self):
-        """What the client waited for, the tokens that it was told, the costs of all calls."""
+        """What the client waited for, the tokens and the costs of all calls."""
         row = history_row(a_run(), Around())
         assert row._asdict() == {
             **{"at": 1_760_000_000.0, "user": "mira", "workflow": "Code", "key": "laptop", "state": "done"},
             **{"took_s": 4.0, "first_s": 3.5, "prompt": 9, "completion": 4, "held": 5, "endpoint": "Big"},
             **{"stood_out": ("slot",), "costs": (Cost("USD", 12),)},
         }
+
+    def test_calls_that_the_client_is_not_told_of(self):
+        """Nodes behind the answer and prompts that were read ahead: no more is held than was sent."""
+        run = a_run(whole_usage={"prompt_tokens": 30, "completion_tokens": 7, "calls": 2})
+        usage = {"prompt_tokens": 20, "completion_tokens": 1, "cached_tokens": 19}
+        run.nodes[0].calls.append(call_of(kind="prefill", usage=usage))
+        row = history_row(run, Around())
+        assert (row.prompt, row.completion, row.held) == (50, 8, 24)
 
     def test_no_text_and_no_id(self):
         """Nothing of what people or models wrote."""

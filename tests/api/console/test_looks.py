@@ -8,8 +8,9 @@ import pytest
 
 from Middleware.api.console import left_places
 from Middleware.api.console.hour import Hour
-from Middleware.api.console.recorder import MOST_ENDED, Recorder
+from Middleware.api.console.recorder import MOST_ENDED, MOST_ODD, Recorder
 from Middleware.api.console.shapes import Look
+from Middleware.api.console.stood_out import RowWords
 from Middleware.common.request_context import RequestContext
 from Middleware.llmapis.call.sent_prompt import digest_payload
 from Middleware.services.held_prompts import HeldPrompts
@@ -75,18 +76,16 @@ class TestPlace:
         first.begin()
         third.end("cancelled")
         look = server.look()
-        assert [look.line(run) for run in (first, second, third, fourth)] == [
-            "",
-            "1st in line",
-            "",
-            "2nd in line",
-        ]
+        lines = [look.line(run) for run in (first, second, third, fourth)]
+        assert [line and line.words for line in lines] == [None, "1st in line", None, "2nd in line"]
+        assert look.summary(fourth)["ahead"] == {"place": 2, "holders": []}
+        assert (look.summary(fourth)["short"], look.summary(first)["ahead"]) == ("2nd", None)
         assert look.summary(fourth)["where"] == look.run_json(fourth)["where"] == "2nd in line"
 
     def test_of_a_run_that_arrived_later(self, server):
         """This look has not seen it."""
         look = server.look()
-        assert look.line(server.arrive("late")) == ""
+        assert look.line(server.arrive("late")) is None
 
     def test_behind_those_that_hold_the_slots(self, server):
         """By the model names that were asked, the oldest first; one that is not named yet is none."""
@@ -96,9 +95,14 @@ class TestPlace:
             run.name(request, front="Ollama chat", stream=False, asked=b"{}")
         for run in holders:
             run.begin()
-        assert server.look().line(server.arrive("late")) == ""
+        assert server.look().line(server.arrive("late")) is None
         waiting = server.arrive("waits")
-        assert server.look().line(waiting) == "2nd in line, behind mira:big and 1 more"
+        told = server.look().summary(waiting)
+        assert told["where"] == "2nd in line, behind mira:big and 1 more"
+        assert (told["short"], told["ahead"]) == (
+            "2nd, behind mira:big and 1 more",
+            {"place": 2, "holders": ["mira:big", "mira"]},
+        )
 
 
 class TestWhatStoodOut:
@@ -153,13 +157,13 @@ class TestWhatStoodOut:
         """The recorder remembers it, for as long as it keeps the run."""
         run = server.failed("a")
         server.look().summary(run)
-        assert server.recorder.counts == {"a": 1}
-        server.recorder.note_count("a", 5)
+        assert server.recorder.row_words == {"a": RowWords(1, "bad", "failed")}
+        server.recorder.note_words("a", RowWords(5, None, ""))
         assert server.look().summary(run)["stood_out"] == 5
-        for i in range(MOST_ENDED):
+        for i in range(MOST_ENDED + MOST_ODD):
             server.failed(f"r{i}")
         server.look().summary(run)
-        assert server.recorder.counts == {}
+        assert server.recorder.row_words == {}
 
     def test_of_a_running_one_each_time(self, server):
         """More may stand out by then."""
@@ -168,7 +172,7 @@ class TestWhatStoodOut:
         node = run.node(NodeTrace("w", 1, "Standard")).node
         before = server.look().summary(run)["stood_out"]
         node.warnings.append("a field that nobody knows")
-        assert (before, server.look().summary(run)["stood_out"], server.recorder.counts) == (0, 1, {})
+        assert (before, server.look().summary(run)["stood_out"], server.recorder.row_words) == (0, 1, {})
 
 
 class TestReadAgain:

@@ -11,9 +11,18 @@ from collections.abc import Mapping
 import pytest
 
 from Middleware.api.console import recorder as module
-from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, MOST_REFUSED, Cut, Recorder
+from Middleware.api.console.recorder import (
+    MOST_ENDED,
+    MOST_ODD,
+    MOST_READERS,
+    MOST_REFUSED,
+    Cut,
+    Recorder,
+    is_odd,
+)
 from Middleware.common.request_context import RequestContext
 from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, RunTrace
+from tests.api.console.traced import call_of, node_of, run_of
 from tests.patience import PATIENCE_S
 
 PARALLEL = 1000
@@ -106,12 +115,55 @@ class TestWhatIsKept:
         assert recorder.runs() == [] and recorder.kept_sizes()["runs"] == 0
 
 
+class TestOddOnes:
+    """Those that failed or had trouble stay longer (workbench.md 12)."""
+
+    def test_they_stay_beside_the_newest(self, runs):
+        """Fifty of them, the oldest goes first; they do not take the place of the newest ones."""
+        odd = [runs.whole(state="failed").id for _ in range(MOST_ODD + 2)]
+        for _ in range(MOST_ENDED):
+            runs.whole()
+        assert runs.ids[MOST_ENDED:] == odd[:1:-1] and len(runs.ids) == MOST_ENDED + MOST_ODD
+        assert runs.recorder.kept_sizes()["odd"] == MOST_ODD
+        assert runs.recorder.is_kept_longer(odd[2]) and not runs.recorder.is_kept_longer(runs.ids[0])
+
+    @pytest.mark.parametrize(
+        ("facts", "odd"),
+        [
+            ({"state": "failed"}, True),
+            ({"state": "refused"}, False),
+            ({"state": "cancelled"}, False),
+            ({"finish_reason": "length"}, True),
+            ({"answered": 1.0, "first_text": None}, True),
+            ({"answered": 1.0, "first_text": None, "finish_reason": "tool_calls"}, False),
+            ({"answered": 1.0, "first_text": 0.5}, False),
+        ],
+    )
+    def test_which_are(self, facts, odd):
+        assert is_odd(run_of(node_of(1, "", call_of(tries=1)), **facts)) is odd
+
+    @pytest.mark.parametrize(
+        "node",
+        [
+            node_of(1, warnings=["w"]),
+            node_of(1, state="went_on"),
+            node_of(1, state="stopped"),
+            node_of(1, "", call_of(tries=2)),
+            node_of(1, "", call_of(backup_of="Big")),
+            node_of(1, "", call_of(truncated=True)),
+        ],
+    )
+    def test_which_are_for_a_node(self, node):
+        """The second of two."""
+        assert is_odd(run_of(node_of(1), node))
+
+
 class TestMemory:
     def test_how_much_is_kept(self, runs):
         run = runs.whole(output="x" * 1000)
         assert (run.bytes_kept, runs.recorder.kept_sizes()) == (
             1010,
-            {"runs": 1, "bytes": 1010, "limit": 16777216},
+            {"runs": 1, "bytes": 1010, "limit": 16777216, "odd": 0},
         )
 
     def test_the_oldest_lose_their_texts(self):
@@ -131,7 +183,7 @@ class TestMemory:
         for i in range(30):
             run.node(NodeTrace("w", i + 1, "Standard")).node.output = f"{i:04d}" * 16_000
         run.end("done")
-        assert runs.recorder.kept_sizes() == {"runs": 1, "bytes": 0, "limit": 1 << 20}
+        assert runs.recorder.kept_sizes() == {"runs": 1, "bytes": 0, "limit": 1 << 20, "odd": 0}
 
     def test_what_leaves_counts_no_more(self, runs):
         for _ in range(MOST_ENDED + 10):
@@ -258,7 +310,7 @@ def test_many_at_once(switch_s):
         sys.setswitchinterval(before)
     assert checks and all(checks)
     kept = runs.recorder.runs()
-    assert len(kept) <= MOST_ENDED and sum(run.state == "refused" for run in kept) <= MOST_REFUSED
+    assert len(kept) <= MOST_ENDED + MOST_ODD and sum(run.state == "refused" for run in kept) <= MOST_REFUSED
     assert sum(run.bytes_kept for run in kept) == runs.recorder.kept_sizes()["bytes"] <= 2 << 20
     assert runs.recorder.seq == len(set(runs.recorder.removed_since(0))) + told_by(PARALLEL)
 
@@ -296,4 +348,5 @@ def test_the_walk_finds_what_is_there():
 
 
 def test_limits_are_those_of_the_specification():
-    assert (module.MOST_ENDED, module.MOST_REFUSED, module.MOST_READERS) == (200, 20, 8)
+    limits = (module.MOST_ENDED, module.MOST_ODD, module.MOST_REFUSED, module.MOST_READERS)
+    assert limits == (200, 50, 20, 8)

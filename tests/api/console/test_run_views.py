@@ -23,13 +23,13 @@ class Kept:
     """A recorder with these runs, the newest first."""
 
     def __init__(self, *runs):
-        self._runs, self.seq, self.counts = list(runs), 40, {}
+        self._runs, self.seq, self.row_words = list(runs), 40, {}
 
     def runs(self):
         return list(self._runs)
 
-    def note_count(self, run_id, count):
-        self.counts[run_id] = count
+    def note_words(self, run_id, words):
+        self.row_words[run_id] = words
 
     def run(self, run_id):
         return next((run for run in self._runs if run.id == run_id), None)
@@ -75,12 +75,13 @@ FIVE = [
 class TestList:
     def test_the_newest_come_first(self, get):
         status, value = get(FIVE, "runs")
-        assert status == 200 and list(value) == ["runs", "next", "seq"]
+        assert status == 200 and list(value) == ["runs", "next", "seq", "counts"]
         assert [run["id"] for run in value["runs"]] == ["e", "d", "c", "b", "a"]
         assert (value["next"], value["seq"]) == (None, 40)
 
     def test_no_run_yet(self, get):
-        assert get([], "runs") == (200, {"runs": [], "next": None, "seq": 40})
+        none = {"odd": 0, "failed": 0, "waiting": 0, "slow": 0}
+        assert get([], "runs") == (200, {"runs": [], "next": None, "seq": 40, "counts": none})
 
     def test_pages(self, get):
         """Each begins before the last run of the one before."""
@@ -121,6 +122,31 @@ class TestList:
         """Joined with and; texts in any case, facts and kept texts alike."""
         assert "".join(shown(FIVE, **query)) == ids
 
+    def test_odd_ones(self, get, shown):
+        """What failed, and what had trouble; a refused or slow one is not odd (workbench.md 12)."""
+        cut = a_run("cut", node_of(1, "Draft", answers=True), finish_reason="length", first_text=1.0)
+        refused = a_run("no", state="refused", status=404)
+        assert shown([*FIVE, cut, refused], state="odd") == ["e", "cut"]
+        assert get([*FIVE, cut, refused], "runs")[1]["counts"] == {
+            "odd": 2,
+            "failed": 1,
+            "waiting": 0,
+            "slow": 0,
+        }
+
+    def test_slow_ones(self, shown):
+        """Over the 90th percentile of their name, where ten runs or more tell what is usual."""
+        facts = {"answered": 1.0, "first_text": 0.5, "model": "mira:big"}
+        usual = [a_run(f"u{i}", **facts) for i in range(10)]
+        slow = a_run("slow", **{**facts, "answered": 9.0})
+        assert shown([slow, *usual], state="slow") == ["slow"]
+        assert shown([slow, *usual[:8]], state="slow") == []
+
+    def test_of_a_model_name(self, shown):
+        """As it was asked; without one the user's."""
+        runs = [a_run("a", model="mira:big"), a_run("b", model="mira"), a_run("c")]
+        assert (shown(runs, name="mira:big"), shown(runs, name="mira")) == (["a"], ["b", "c"])
+
     @pytest.mark.parametrize("state", RUN_STATES)
     def test_each_state_can_be_asked_for(self, get, state):
         assert get(FIVE, "runs", state=state)[0] == 200
@@ -140,14 +166,18 @@ class TestList:
     @pytest.mark.parametrize(
         ("query", "status", "sentence"),
         [
-            ({"state": "over"}, 400, f'state: found "over", allowed: {", ".join(RUN_STATES)}'),
+            (
+                {"state": "over"},
+                400,
+                f'state: found "over", allowed: {", ".join([*RUN_STATES, "odd", "slow"])}',
+            ),
             ({"limit": 0}, 400, 'limit: found "0", allowed: a number from 1 to 200'),
             ({"limit": 201}, 400, 'limit: found "201", allowed: a number from 1 to 200'),
             ({"limit": "ten"}, 400, 'limit: found "ten", allowed: a number from 1 to 200'),
             (
                 {"page": 2},
                 400,
-                '"page" is not part of this query, allowed: user, workflow, state, text, before, limit',
+                '"page" is not part of this query, allowed: user, workflow, name, state, text, before, limit',
             ),
             ({"before": "zz"}, 404, NO_RUN),
         ],
@@ -166,7 +196,13 @@ class TestOne:
         """The number in the list is that of the sentences."""
         value = get(FIVE, "runs/e")[1]
         assert value["stood_out"] == [
-            {"rule": "failed", "level": "bad", "text": "endpoint 'Big': no answer", "i": None}
+            {
+                "rule": "failed",
+                "level": "bad",
+                "text": "endpoint 'Big': no answer",
+                "short": "failed",
+                "i": None,
+            }
         ]
         assert get(FIVE, "runs")[1]["runs"][0]["stood_out"] == 1
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from Middleware.api.console.shapes import line_words, ordinal, run_json, shape, summary, where
+from Middleware.api.console.shapes import Line, ordinal, run_json, shape, summary, where
+from Middleware.api.console.stood_out import RowWords
 from Middleware.api.console.view_contract import json_bytes
 from Middleware.services.run_trace import Wait
 from tests.api.console.traced import call_of, node_of, run_of
@@ -24,7 +25,6 @@ SUMMARY = [
     "private",
     "state",
     "where",
-    "asking",
     "status",
     "shape",
     "first_s",
@@ -36,6 +36,7 @@ SUMMARY = [
     "error",
     "held",
     "stood_out",
+    *(WORDS := ["name", "said", "client_s", "after_s", "level", "short", "ahead"]),
 ]
 RUN = [
     "model",
@@ -199,13 +200,13 @@ class TestWhere:
     @pytest.mark.parametrize(
         ("state", "line", "told"),
         [
-            ("waiting", "2nd in line", "2nd in line"),
-            ("waiting", "", None),
-            ("running", "", "node 4 of 5"),
-            ("answering", "", "node 4 of 5"),
-            ("failed", "", "node 2 Coder"),
-            ("done", "", None),
-            ("cancelled", "", None),
+            ("waiting", Line(2, []), "2nd in line"),
+            ("waiting", None, None),
+            ("running", None, "node 4 of 5"),
+            ("answering", None, "node 4 of 5"),
+            ("failed", None, "node 2 Coder"),
+            ("done", None, None),
+            ("cancelled", None, None),
         ],
     )
     def test_where_it_stands(self, state, line, told):
@@ -223,7 +224,8 @@ class TestWhere:
     )
     def test_who_holds_the_slots(self, holders, told):
         """As far as it is known."""
-        assert line_words(3, holders) == told
+        assert Line(3, holders).words == told
+        assert Line(3, holders).short == told.replace(" in line", "")
 
     def test_what_a_call_waits_for(self):
         """Also in a nested run; the newest that still waits."""
@@ -318,6 +320,49 @@ class TestSummary:
         for name in nested:
             nodes.append(answer(number=1, workflow=f"Workflows/mira/{name}.json", parent=nodes[-1]))
         assert summary(run_of(*nodes, **facts), 0.0)["workflow"] == told
+
+    @pytest.mark.parametrize(
+        ("file", "told"),
+        [("Workflows/_shared/cut/_DefaultWorkflow.json", "cut"), ("Workflows/mira/Main.json", "Main")],
+    )
+    def test_what_every_shared_folder_begins_with_has_the_name_of_its_folder(self, file, told):
+        """Else all of them would read alike (workbench.md 12)."""
+        name = file.rpartition("/")[2].removesuffix(".json")
+        run = run_of(answer(number=1, workflow=file), workflow=name, answering=name)
+        assert summary(run, 0.0)["workflow"] == told
+
+    def test_its_row(self):
+        """The name that was asked, what was said, the client's time apart from what came after it."""
+        run = the_run(model="mira:cut", said="Go on")
+        told = summary(run, 0.0, None, RowWords(2, "trouble", "cut at 20 tokens"))
+        assert {name: told[name] for name in ("name", "said", "client_s", "after_s", "level", "short")} == {
+            "name": "mira:cut",
+            "said": "Go on",
+            "client_s": 6.3,
+            "after_s": 1.2,
+            "level": "trouble",
+            "short": "cut at 20 tokens",
+        }
+
+    def test_the_row_of_a_run_of_which_little_is_known(self):
+        """The user where no name was asked; no time behind an answer that there is none of."""
+        told = summary(run_of(state="failed", ended=2.0), 0.0)
+        assert [
+            told[name] for name in ("name", "said", "client_s", "after_s", "level", "short", "ahead")
+        ] == [
+            "mira",
+            None,
+            2.0,
+            None,
+            None,
+            None,
+            None,
+        ]
+
+    def test_no_secret_in_what_was_said(self):
+        """Nor its beginning, where eighty letters end."""
+        run = run_of(said="x" * 74 + "qwertz", secrets=("qwertz99",))
+        assert "qwert" not in summary(run, 0.0)["said"]
 
     def test_no_secret_in_its_error(self):
         """Neither the endpoint's nor the client's."""
@@ -447,8 +492,8 @@ class TestWhole:
             1, "", call, output="qwertz99", warnings=["server9key"], fields={"apiKey": "file-secret-1"}
         )
         node.error = "abcdef123"
-        run = run_of(node, asked=b"qwertz99", secrets=("qwertz99",))
-        said = {"rule": "failed", "level": "bad", "text": "qwertz99", "i": None}
+        run = run_of(node, asked=b"qwertz99", secrets=("qwertz99",), said="of qwertz99 and abcdef123")
+        said = {"rule": "failed", "level": "bad", "text": "qwertz99", "short": "qwertz99", "i": None}
         told = json.dumps(run_json(run, 0.0, stood_out=[said], hidden=["server9key"]))
         hidden = ("abcdef123", "pw123456", "qwertz99", "server9key", "file-secret-1")
         assert [secret for secret in hidden if secret in told] == []

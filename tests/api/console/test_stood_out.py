@@ -6,7 +6,15 @@ import pytest
 
 from Middleware.api.console.hour import Call
 from Middleware.api.console.recorder import Cut
-from Middleware.api.console.stood_out import MOST, RULES, Around, stood_out
+from Middleware.api.console.stood_out import (
+    MOST,
+    RULES,
+    Around,
+    RowWords,
+    all_that_stood_out,
+    row_words,
+    stood_out,
+)
 from Middleware.services.held_prompts import PromptPlace
 from Middleware.services.run_trace import Wait
 from tests.api.console.traced import FILE, call_of, node_of, run_of
@@ -42,14 +50,15 @@ def good(*nodes, **facts):
 
 
 class TestWhatItRanWith:
+    SHORT = "an older text of a file"
     EDIT = "Users/ana.json:3:11: port: found 'x', allowed: a whole number; the last good version was used"
 
     def test_outdated(self):
         """One for each file, before all else."""
         run = good(answered(call_of()), outdated={"Users/ana.json": self.EDIT, "Endpoints/big.json": "B"})
         assert stood_out(run, 200.0) == [
-            {"rule": "outdated", "level": "bad", "text": f"{self.EDIT}.", "i": None},
-            {"rule": "outdated", "level": "bad", "text": "B.", "i": None},
+            {"rule": "outdated", "level": "bad", "text": f"{self.EDIT}.", "short": self.SHORT, "i": None},
+            {"rule": "outdated", "level": "bad", "text": "B.", "short": self.SHORT, "i": None},
         ]
 
     def test_a_failure_does_not_say_it_again(self):
@@ -63,6 +72,40 @@ class TestWhatItRanWith:
         assert "sk-abcdefgh12345678" not in told(run)[0]
 
 
+class TestRow:
+    """What a row of the list says of it (workbench.md 12)."""
+
+    def words(self, run, **around):
+        return row_words(run, all_that_stood_out(run, 200.0, Around(**around)))
+
+    def test_of_a_run_where_nothing_stood_out(self):
+        assert self.words(good(answered(call_of()))) == RowWords(0, None, "")
+
+    def test_a_failure_comes_first(self):
+        """Before what the run was made with, and with the place where it was."""
+        wrong = node_of(2, "Coder", call_of(outcome="connect_error", error="no"), state="failed")
+        run = run_of(wrong, state="failed", ended=4.9, error="no", outdated={"U": "u"})
+        assert self.words(run)[1:] == ("bad", "node 2 Coder: connect_error")
+
+    def test_trouble_comes_before_slowness(self):
+        run = good(answered(call_of(), warnings=["a", "b"]), begun=24.0, first_text=25.0)
+        assert self.words(run) == RowWords(3, "trouble", "2 warnings")
+
+    def test_slowness_alone_is_no_trouble(self):
+        run = good(answered(call_of(), begun=24.1), begun=24.0, first_text=25.0, answered=26.0, ended=26.0)
+        assert self.words(run)[1:] == (None, "waited 24 s")
+
+    @pytest.mark.parametrize(
+        ("facts", "short"),
+        [
+            ({"first_text": None}, "empty"),
+            ({"finish_reason": "length"}, "cut at the token limit"),
+        ],
+    )
+    def test_an_answer_with_trouble(self, facts, short):
+        assert self.words(good(answered(call_of()), **facts))[1:] == ("trouble", short)
+
+
 class TestHowItEnded:
     def test_a_run_where_nothing_stood_out(self):
         assert told(good(answered(call_of()))) == []
@@ -71,7 +114,13 @@ class TestHowItEnded:
         wrong = node_of(2, "Facts", state="failed")
         run = run_of(node_of(1, "Draft"), wrong, state="failed", ended=4.9, error="endpoint 'Big': no answer")
         assert stood_out(run, 200.0) == [
-            {"rule": "failed", "level": "bad", "text": "endpoint 'Big': no answer", "i": 1}
+            {
+                "rule": "failed",
+                "level": "bad",
+                "text": "endpoint 'Big': no answer",
+                "short": "node 2 Facts",
+                "i": 1,
+            }
         ]
 
     @pytest.mark.parametrize(
@@ -244,7 +293,13 @@ class TestOnTheWay:
         """The innermost of those that were stopped."""
         nodes = (node_of(1, state="stopped"), node_of(2, "Lock", state="stopped", depth=1))
         assert stood_out(run_of(*nodes, ended=1.0), 200.0) == [
-            {"rule": "locked", "level": "note", "text": "Ended by a lock that is held (node 2).", "i": 1}
+            {
+                "rule": "locked",
+                "level": "note",
+                "text": "Ended by a lock that is held (node 2).",
+                "short": "locked",
+                "i": 1,
+            }
         ]
 
 
@@ -351,6 +406,7 @@ class TestTimes:
                 "rule": "read_again",
                 "level": "note",
                 "text": f"Big read {read} tokens again: its prompt left the one before in the system prompt.",
+                "short": f"read {read} tokens again",
                 "i": 0,
             }
         ]
@@ -512,7 +568,9 @@ class TestTogether:
         run = good(answered(*[call_of(tries=2) for _ in range(11)]))
         made = stood_out(run, 200.0)
         assert [one["rule"] for one in made[:MOST]] == ["tries"] * MOST
-        assert made[MOST:] == [{"rule": "more", "level": "note", "text": "and 3 more", "i": None}]
+        assert made[MOST:] == [
+            {"rule": "more", "level": "note", "text": "and 3 more", "short": "and 3 more", "i": None}
+        ]
 
     def test_eight_are_all(self):
         assert len(stood_out(good(answered(*[call_of(tries=2) for _ in range(MOST)])), 200.0)) == MOST

@@ -44,7 +44,7 @@ class Recorder:
     def __init__(self, keeps_text=True):
         self.keeps_text = keeps_text
         self.runs, self.told = [], []
-        self.spoke, self.ended = threading.Event(), threading.Event()
+        self.spoke, self.ended, self.settled = threading.Event(), threading.Event(), threading.Event()
 
     def note_change(self, run, what, node):
         if what == "arrived":
@@ -54,6 +54,8 @@ class Recorder:
             self.spoke.set()
         if what == "ended":
             self.ended.set()
+        if what == "settled":
+            self.settled.set()
 
     @property
     def run(self):

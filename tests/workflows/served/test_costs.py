@@ -8,8 +8,11 @@ import logging
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from Middleware.api.console.history_rows import RowMaker
+from Middleware.api.console.hour import Hour
 from Middleware.common.costs import Cost
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.history import HistoryFile, HistoryWriter, read_history
 from Middleware.utilities.text_utils import estimate_tokens
 from tests.e2e.answers import ROUTES
 from tests.patience import PATIENCE_S
@@ -198,6 +201,29 @@ class TestWhatTheServerTells:
         assert recorder.ended.wait(PATIENCE_S)
         assert recorder.run.state == "cancelled"
         assert recorder.run.costs == (Cost("USD", 2 * estimate_tokens("hi"), True),)
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+    def test_what_is_read_ahead_for_the_next_turn(
+        self, priced, house, served, recorder, caplog, tmp_path, stream
+    ):
+        """Behind the run's end, and part of its sum: trace, metric, log and history agree."""
+        caplog.set_level(logging.INFO)
+        history = HistoryWriter(HistoryFile(tmp_path), RowMaker(None, Hour(), 1).row_of)
+        observe(served, history)
+        nodes = [ask("Answer", returnToUser=True, readAhead="end", prompt=""), ask("Notes")]
+        house.workflow("Main", *nodes)
+        served.save_user()
+        served.ask(stream=stream)
+        assert recorder.settled.wait(PATIENCE_S)
+        history.close(PATIENCE_S)
+        assert [call.kind for call in recorder.calls] == ["model", "prefill", "model"]
+        assert recorder.run.costs == (Cost("USD", 3 * ONE_CALL),)
+        assert cost_series(served) == {("ana", "big", "USD"): pytest.approx(3 * ONE_CALL / 1e6)}
+        last = [r.getMessage() for r in caplog.records if r.getMessage().startswith("request ")][-1]
+        assert last.endswith(f", cost {3 * ONE_CALL / 1e6:f} USD")
+        with read_history(tmp_path) as sql:
+            [row] = sql.execute("SELECT prompt, completion, millionths, about FROM runs, costs").fetchall()
+        assert row == (3 * 5, 3 * 2, 3 * ONE_CALL, 0)
 
     def test_nothing_without_a_price(self, priced, tell, recorder, served, caplog):
         """No word of it anywhere."""

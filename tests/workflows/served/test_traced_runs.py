@@ -79,6 +79,7 @@ class TestOrder:
             "answered",
             "node_ended Answer",
             "ended",
+            "settled",
         ]
 
     def test_of_a_stream(self, house, served, big, recorder, site):
@@ -99,6 +100,7 @@ class TestOrder:
                 "answered",
                 "node_ended Answer",
                 "ended",
+                "settled",
             ]
         )
 

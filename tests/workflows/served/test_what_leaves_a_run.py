@@ -96,7 +96,7 @@ class TestARun:
     def test_of_what_generates(self, recorder, post, path):
         """One each, also where the request is refused."""
         post(path, {"messages": 5})
-        assert [run.path for run in recorder.runs] == [path] and recorder.told[-1] == "ended"
+        assert [run.path for run in recorder.runs] == [path] and recorder.told[-2:] == ["ended", "settled"]
 
     @pytest.mark.parametrize("route", ROUTES)
     def test_of_what_is_answered(self, served, recorder, route):

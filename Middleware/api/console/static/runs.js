@@ -135,7 +135,7 @@ function Row({ run: told, open, scale, filter }) {
     <${Mark} state=${run.state} />
     <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>
     <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(run.took_s)}</b></span>
-    <span class="bar">${run.asking ? html`<span class="asking" title=${run.asking}>${run.asking}</span>` : html`<${Shape} shape=${run.shape} scale=${scale} />`}</span>
+    <span class="bar">${run.ahead && run.said ? html`<span class="asking" title=${run.said}>${run.said}</span>` : html`<${Shape} shape=${run.shape} scale=${scale} />`}</span>
     <span class="facts">${facts}${heldShown.value && told.held !== null && html`<span>${shareWords(told.held)}</span>`}</span></a></li>`;
 }
 

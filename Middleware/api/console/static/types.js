@@ -4,14 +4,17 @@
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Place `parts`: decoded, behind the page's name */
 
 /** @typedef {{version: string, mode: string, rights: string[], pid: number, processes: number, started: number, users: string[],
- *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit: number}, seq: number}} State */
+ *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit: number, odd: number}, seq: number}} State */
 
 /** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
 /** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
- *   task: string | null, private: boolean, state: string, where: string | null, asking: string | null, status: number | null, shape: [Part, number][],
+ *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],
  *   first_s: number | null, took_s: number, tokens: number | null, about: boolean, rate: number | null, finish: string | null,
- *   error: string | null, held: number | null, stood_out: number, heard?: number}} Summary `asking`: the beginning of what the user wrote, while it waits; `heard`: when it came, by the page's own clock in ms; `held`: share of its prompts that the servers had */
+ *   error: string | null, held: number | null, stood_out: number, name: string | null, said: string | null, client_s: number, after_s: number | null,
+ *   level: "bad" | "trouble" | null, short: string | null, ahead: {place: number, holders: string[]} | null, heard?: number}} Summary
+ *   `name`: the model name that was asked; `said`: the beginning of what the user wrote; `client_s`: until the client had its answer, `after_s`: behind it;
+ *   `level`, `short`: of what stood out; `heard`: when it came, by the page's own clock in ms; `held`: share of its prompts that the servers had */
 
 /** @typedef {{ref: string, chars: number, left_out: number, start: string}} Ref */
 

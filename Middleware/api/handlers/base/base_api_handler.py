@@ -290,10 +290,12 @@ class GenerationView(MethodView, Generation):
         data, body = self.receive_body()
         self.check(body)
         stream = self.streams(body, request.environ)
+        if (trace := current_life().trace) is not None:
+            trace.note_asked_name(body.get("model"))
         context, user = self._context(body, stream, leave)
         if context.trace is not None:
             front = self.wire.front or self.api_type
-            context.trace.name(context, front=front, stream=stream, asked=data)
+            context.trace.name(context, front=front, stream=stream, asked=data, said=newest_text(body))
         del data  # an answer may take long, and a body may be large
         with enter_request(context):
             if (answer := self.instead(body)) is not None:

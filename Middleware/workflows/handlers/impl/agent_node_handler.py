@@ -212,6 +212,7 @@ class AgentNode(WorkflowNodeHandler):
         return LlmCall(
             llm_takes_images=self.takes_pictures(context.config),
             max_images=context.value("maxImagesToSend"),
+            for_agent=True,
         )
 
     def handle(self, context: ExecutionContext) -> NodeResult:
