@@ -222,20 +222,20 @@ class NodeTrace:
 class RunTrace:
     """One generation request.
 
-    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`:
-    it got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
-    protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `usage`: of the
-    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered;
-    `whole_usage`: the same with the nodes after the answer. `costs`: of all calls so far, those that the
-    client is not told of too, a sum for each currency. `key`: the name of the client's key, empty: it has
-    none. `state`: `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on),
-    `done`, `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was
-    told. `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who
-    looks may read, the client's key; never that of a private run. `nodes`: in the order of their start,
-    nested ones too. `said`: the beginning of what the user wrote last, on one line, where texts are kept.
-    `outdated`: of each file that it uses in its last good version, as a later edit has an error, a sentence
-    that says so. `counter()`: pieces of the answer so far, None when it is not going out. `bytes_kept`,
-    `seq`: a recorder's.
+    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `queued`:
+    its body had come, and it asked for a slot; `begun`: it got it; `first_text`: the first text at the
+    client's door. `front`: how people call the client's protocol. `workflow`: the first that ran;
+    `answering`: the one that was chosen to answer. `usage`: of the answer; `all_usage`: of all calls behind
+    it, as the client is told them, None: no model answered; `whole_usage`: the same with the nodes after the
+    answer. `costs`: of all calls so far, those that the client is not told of too, a sum for each currency.
+    `key`: the name of the client's key, empty: it has none. `state`: `waiting`, `running`, `answering`,
+    `finishing` (the client has its answer, nodes run on), `done`, `failed`, `cancelled`, `refused` (ended
+    before a workflow began). `error`: what the client was told. `asked`: the client's body, where
+    `keeps_text`, cut as those of calls. `secrets`: what nobody who looks may read, the client's key; never
+    that of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of
+    what the user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its
+    last good version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the
+    answer so far, None when it is not going out. `bytes_kept`, `seq`: a recorder's.
     """
 
     id: str
@@ -243,6 +243,7 @@ class RunTrace:
     observers: Observers = field(repr=False)
     wall: float = field(default_factory=time.time)
     arrived: float = field(default_factory=time.monotonic)
+    queued: float = NOT_YET
     begun: float = NOT_YET
     first_text: float = NOT_YET
     answered: float = NOT_YET
@@ -279,6 +280,10 @@ class RunTrace:
 
     def tell(self, what: str, node: NodeTrace | None = None) -> None:
         self.observers.tell(self, what, node)
+
+    def enter_line(self) -> None:
+        """It asks for a slot, and waits if there is none."""
+        self.queued = time.monotonic()
 
     def begin(self) -> None:
         """It got its slot."""
