@@ -107,8 +107,10 @@ def demo_call(question: str, tools: list[JsonObject]) -> JsonObject | None:
     offered = {function["name"]: function for tool in tools if (function := tool.get("function"))}
     address = _ADDRESS.search(question)
     for name, function in offered.items():
-        if address and "url" in ((function.get("parameters") or {}).get("properties") or {}):
-            return _demo_call(name, {"url": address[0]})
+        schema = function.get("parameters") or {}
+        if address and "url" in (schema.get("properties") or {}):
+            needed = {each: question for each in schema.get("required") or ()}
+            return _demo_call(name, {**needed, "url": address[0]})
     if FILES_TOOL in offered and _ASKS_FOR_FILES.search(question):
         return _demo_call(FILES_TOOL, {"path": "."})
     return None
