@@ -116,6 +116,10 @@ def plainly_fits(value: Any, schema: Any) -> bool:
     for keyword, wanted in schema.items():
         if keyword in _IGNORED or keyword.startswith("x-"):
             continue
+        if keyword == "additionalProperties" and wanted is False:
+            if not _has_no_other(value, schema):
+                return False
+            continue
         holds = _KEYWORDS.get(keyword)
         if holds is None or not holds(value, wanted):
             return False
@@ -145,6 +149,13 @@ def _properties(value: Any, wanted: Mapping[str, Any]) -> bool:
     if not isinstance(value, dict):
         return True
     return all(plainly_fits(value[name], inner) for name, inner in wanted.items() if name in value)
+
+
+def _has_no_other(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether an object has no property but those that its schema names, and names in full."""
+    if not isinstance(value, dict):
+        return True
+    return "patternProperties" not in schema and value.keys() <= schema.get("properties", {}).keys()
 
 
 def _additional(value: Any, wanted: Any) -> bool:
