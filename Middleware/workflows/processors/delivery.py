@@ -303,6 +303,7 @@ class Delivery:
         self.value: NodeValue = None
         self.thoughts: list[str] = []
         self._sent = SentAnswer(node=context.config, usage=usage, prompt_tokens=prompt_tokens)
+        self._in_steps = isinstance(result, NodeStream) and result.steps is not None
         self._cleaner = self._make_cleaner()
         self._first: FirstText | None = None
         if context.trace is not None and context.stream:
@@ -319,6 +320,9 @@ class Delivery:
         whole: Batch = []
         try:
             for batch in raw:
+                if self._in_steps and batch and "progress" in batch[0]:
+                    yield batch  # no part of the answer
+                    continue
                 out = self._pass(batch if cleaner is None else cleaner.clean_batch(batch))
                 if not context.stream:
                     whole += out

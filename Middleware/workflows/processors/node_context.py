@@ -338,7 +338,9 @@ class NodeContext(ExecutionContext):
 
     def progress(self, what: str) -> Batch:
         request = self.request
-        if request.progress == NO_PROGRESS or self.run.internal or request.answer.complete:
+        if request.progress == NO_PROGRESS or not self.question.stream:
+            return []
+        if self.run.internal or request.answer.complete:
             return []
         of = responder_index(self.run.file.nodes) + 1
         return progress_batch(self.run, self.node_number - 1, self.node_number, of, what)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments, HandlerSettings
 from Middleware.llmapis.dialects.loop_turns import (
     MarkedEndpoints,
     ThoughtFields,
@@ -16,6 +17,10 @@ from Middleware.llmapis.dialects.loop_turns import (
     without_thoughts,
 )
 from Middleware.llmapis.dialects.message_building import WIRE_KEYS
+from Middleware.llmapis.handlers import impl
+from Middleware.llmapis.handlers.backends import BACKENDS
+
+_ = impl
 
 DETAIL = {"type": "reasoning.text", "index": 0, "id": "d1"}
 
@@ -107,3 +112,38 @@ def test_marks_are_of_an_address_and_a_model(make_endpoint):
     one = make_endpoint()
     assert (marked.mark(one), marked.mark(one), marked.holds(one)) == (True, False, True)
     assert not marked.holds(make_endpoint("another"))
+
+
+class TestInjectedTexts:
+    """Texts that an endpoint adds, in the calls of an agent. agents.md 3.1."""
+
+    RAW: ClassVar[dict[str, Any]] = {
+        "endpoint": "http://model.test",
+        **{f"addTextToStartOf{place}": True for place in ("System", "Prompt", "Completion")},
+        **{f"textToAddToStartOf{place}": f"[{place}]" for place in ("System", "Prompt", "Completion")},
+    }
+
+    def sent(self, turns: Any, *conversation: Any) -> Any:
+        config = EndpointConfig("chat", self.RAW, "Chat", {"type": "openAIChatCompletion"})
+        handler = BACKENDS["openAIChatCompletion"](HandlerSettings(config))
+        call = CallArguments(conversation=[dict(message) for message in conversation], turns=turns)
+        return handler.whole_payload(call)["messages"]
+
+    def test_the_prompts_text_stays_where_it_was(self):
+        """And the completion's is not sent: it would stand behind a tool's result."""
+        user = {"role": "user", "content": "hi"}
+        function = {"name": "f", "arguments": "{}"}
+        call = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+        }
+        turns = [
+            call,
+            {"role": "tool", "tool_call_id": "c1", "content": "r"},
+            {"role": "user", "content": "R"},
+        ]
+        first, later = self.sent([], user), self.sent(turns, user)
+        assert first == [{"role": "system", "content": "[System]"}, {"role": "user", "content": "[Prompt]hi"}]
+        assert later == [*first, *turns]
+        assert self.sent(None, user)[-1]["content"].endswith("[Completion]")
