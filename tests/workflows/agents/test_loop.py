@@ -466,6 +466,23 @@ class TestBackups:
         assert [len(turns) for turns in bench.sent] == [0, 2, 2]
 
 
+class TestAgentsInAgents:
+    def test_each_counts_for_itself(self, bench):
+        """A tool that is a workflow with an agent of its own."""
+        inner = {
+            "type": "Agent",
+            "endpointName": "chat",
+            "agentTools": [COUNT],
+            "prompt": "Count {agent1Input}",
+        }
+        bench.house.workflow("Read", inner)
+        replies = [asks(call(path="a")), asks(call("count", "i1", n=1)), "inner says 1", "outer says so"]
+        answer = bench.ask(*replies, maxSteps=1)
+        assert answer.text == "outer says so"
+        assert bench.results() == [f"inner says 1\n\n{ANSWER_NOW}"]
+        assert bench.model.calls[1].conversation == [{"role": "user", "content": "Count a"}]
+
+
 class TestTheSum:
     def test_all_calls_are_counted(self, bench):
         """What the workflow used."""
