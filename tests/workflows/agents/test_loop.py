@@ -52,6 +52,11 @@ class TestOneRound:
         assert bench.results() == ["text of a", "text of b"]
         assert [turn["tool_call_id"] for turn in bench.sent[1][1:]] == ["c1", "c2"]
 
+    def test_an_answer_that_the_limit_cut(self, bench):
+        """The last step's finish reason stays."""
+        answer = bench.ask(asks(call(path="a")), LlmText("It sa", finish_reason="length"))
+        assert (answer.text, answer.finish_reason) == ("It sa", "length")
+
     def test_usage_has_the_last_prompt_and_all_completions(self, bench):
         """What the client's window holds, and what it got."""
         usages = [
