@@ -117,8 +117,8 @@ def test_each_has_an_id_of_its_own():
         (KeyError("secret"), "failed", "KeyError"),
     ],
 )
-def test_how_a_call_fails(error, outcome, result):
-    """In its own sentence; of what nobody expected the kind alone."""
+def test_how_a_call_fails(error, outcome, result, caplog):
+    """In its own sentence; of what nobody expected the kind alone, in the log too."""
 
     def fail() -> str:
         raise error
@@ -126,6 +126,7 @@ def test_how_a_call_fails(error, outcome, result):
     failed, well = job(fail), job(lambda: "ok")
     list(ToolRunner(context(), 1, raises=False).run([failed, well], None))
     assert (failed.outcome, failed.result, well.outcome) == (outcome, result, "ok")
+    assert "secret" not in caplog.text
 
 
 class TestGivenUp:
