@@ -255,6 +255,18 @@ def _limits(found: Mapping[str, Any]) -> KeyLimits:
     )
 
 
+def limits_json(limits: KeyLimits) -> dict[str, Any]:
+    """The limits as the file writes them; what is not limited is left out."""
+    told = {
+        "concurrent": limits.concurrent,
+        "queued": limits.queued,
+        "requestsPerMinute": limits.requests_per_minute,
+        "tokensPerDay": limits.tokens_per_day,
+        "costPerDay": dict(limits.cost_per_day) or None,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
 def lost_patterns(entries: Sequence[KeyEntry], users: Sequence[str], file: str = KEYS_FILE) -> list[Finding]:
     """A warning for each pattern that fits none of the served users."""
     return [

@@ -16,7 +16,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +200,7 @@ def _teach(configs: Path) -> None:
     (configs / "Workflows" / TAUGHT_USER / "Main.json").write_text(workflow, encoding="utf-8")
 
 
-def _start(public: Path) -> tuple[subprocess.Popen[bytes], int]:
+def _start(public: Path, users: Sequence[str] = USERS) -> tuple[subprocess.Popen[bytes], int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -210,7 +210,7 @@ def _start(public: Path) -> tuple[subprocess.Popen[bytes], int]:
         str(port),
         "--concurrency",
         "0",
-        *(word for user in USERS for word in ("--User", user)),
+        *(word for user in users for word in ("--User", user)),
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -405,6 +405,8 @@ def _tell(place: SetupPlace, written: Sequence[Path], wishes: _Wishes, arguments
 
 def _usual_user(place: SetupPlace, user: str) -> str:
     """Whom the server serves when nobody is named, if that is somebody else than this user; else empty."""
+    if place.is_new:
+        return ""
     try:
         document = seen_tree(place).read(USER_POINTER)
     except ConfigError:
@@ -434,7 +436,7 @@ def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
 
 
 def _start_line(place: SetupPlace, users: Sequence[str], arguments: Namespace) -> str:
-    """A new tree of its own serves its user without a word."""
+    """A new tree of its own serves its user without a word. Several have the port that was told of one."""
     words = []
     if (arguments.PublicDirectory or "").strip():
         words += ["--PublicDirectory", str(place.public)]
@@ -442,5 +444,6 @@ def _start_line(place: SetupPlace, users: Sequence[str], arguments: Namespace) -
         words += ["--ConfigDirectory", str(place.config)]
     for user in () if place.is_new else users:
         words += ["--User", user]
-    words += ["--port", str(arguments.port)] if arguments.port else []
+    port = arguments.port or (DEFAULT_PORT if len(users) > 1 else None)
+    words += ["--port", str(port)] if port else []
     return f"{program()} {quote_words(*words)}".strip()

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from Middleware.api.commands.init import BESIDE, PARTS, copy_examples
 from Middleware.common.instance_global_variables import LaunchFacts, shipped_public
 from Middleware.common.types import JsonObject
-from Middleware.config.drafts import draft_snapshot
+from Middleware.config.drafts import drafts_snapshot
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import USER_POINTER
 from Middleware.utilities.file_utils import is_device_name
@@ -199,9 +199,7 @@ def text_of(document: object) -> bytes:
 
 def draft_of(snapshot: ConfigSnapshot, files: Mapping[str, bytes]) -> ConfigSnapshot:
     """The config tree as it will be once these files are written."""
-    for file, text in files.items():
-        snapshot = draft_snapshot(snapshot, file, text)
-    return snapshot
+    return drafts_snapshot(snapshot, files)
 
 
 def seen_tree(place: SetupPlace) -> ConfigSnapshot:
@@ -226,7 +224,7 @@ def write_setup(
     if place.is_new:
         _write_tree(place, {**files, USER_POINTER: text_of({"currentUser": user})})
     else:
-        _write_beside({**scripts, **{place.config / file: text for file, text in files.items()}})
+        write_beside({**scripts, **{place.config / file: text for file, text in files.items()}})
     return [place.config / file for file in files]
 
 
@@ -274,8 +272,10 @@ def _move_parts(made: Path, place: SetupPlace) -> None:
         raise
 
 
-def _write_beside(files: Mapping[Path, bytes]) -> None:
-    """Into a tree that is there."""
+def write_beside(files: Mapping[Path, bytes]) -> None:
+    """Write new files into a tree that is there, in their order. Raises OSError; then, and when it is
+    stopped, none of them is there. One that is there already is a FileExistsError.
+    """
     folders: list[Path] = []
     written: list[Path] = []
     try:

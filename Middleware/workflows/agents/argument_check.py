@@ -45,7 +45,7 @@ def argument_breaches(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
         text = json.dumps(schema, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
         return []
-    return [breach for found in _check_of(text)(arguments) for breach in _breaches_of(found)]
+    return [breach for found in _check_of(text)(arguments) for breach in _breaches_of(found, schema)]
 
 
 def sentence_of_breach(breach: Breach) -> str:
@@ -90,13 +90,14 @@ _OF_NAMES = frozenset(["properties", "$defs", "definitions", "dependentSchemas"]
 _OF_VALUES = frozenset(["enum", "const", "default", "examples"])
 
 
-def _breaches_of(found: ForeignBreach) -> list[Breach]:
+def _breaches_of(found: ForeignBreach, schema: Mapping[str, Any]) -> list[Breach]:
     path, rule, wanted, instance = found
     if rule == "required" and isinstance(wanted, list) and isinstance(instance, Mapping):
         missing = [str(name) for name in wanted if name not in instance]
         return [Breach(path, rule, wanted, name) for name in missing]
-    if rule in ("additionalProperties", "unevaluatedProperties"):
-        return [Breach(path, rule, instance)]
+    if rule == "additionalProperties" and not path and isinstance(instance, Mapping):
+        known = schema.get("properties") or {}
+        return [Breach((name,), rule, wanted) for name in instance if name not in known]
     return [Breach(path, rule, wanted)]
 
 
@@ -121,7 +122,7 @@ _SAYINGS = {
     "maxLength": "must have at most {} characters",
     "minItems": "must have at least {} items",
     "maxItems": "must have at most {} items",
-    "additionalProperties": "has a name that the tool does not know",
+    "additionalProperties": "is no argument of this tool",
 }
 
 

@@ -244,7 +244,7 @@ class AgentLoop:
             if answer.is_null:
                 yield from self._answer_at_last("")
                 return
-            end = StepEnd(called=not answer.text.strip())
+            end = StepEnd(may_go_on=True)
             yield self._end_step(end)
             if end.said or (is_second_try and not self._has_results()):
                 yield from self._finish(answer, end)
@@ -378,7 +378,7 @@ class AgentLoop:
         for call in sent:
             for extra in [key for key in call if key not in ("index", "id", "type", "function")]:
                 del call[extra]  # signatures reach no client
-        yield self._end_step(StepEnd(called=not answer.text.strip()))
+        yield self._end_step(StepEnd(may_go_on=True))
         yield [{"token": "", "finish_reason": None, "tool_calls": sent}]
         yield from self._finish(replace(answer, finish_reason="tool_calls"), StepEnd(said=True))
 
@@ -507,7 +507,7 @@ class AgentLoop:
         answer = yield from self._ask(calling.last(self._turns, results), calling.words())
         if answer is None:
             return
-        end = StepEnd(called=not answer.text.strip(), answers=True)
+        end = StepEnd(may_go_on=True, answers=True)
         yield self._end_step(end)
         if not end.said:
             again = calling.last_again(self._turns, results)

@@ -135,10 +135,10 @@ class _Calls:
     def give_up(self, sentence: str) -> None:
         """Nobody waits any more. `sentence`: why, for the model; empty: nobody asks."""
         for job in [*self._running, *self._waiting]:
-            if job in self._running:
-                cancellation_service.cancel_scope(job.part)
             job.given_up = True
             _end(job, sentence, TIMEOUT if sentence else CANCELLED)
+            if job in self._running:  # what comes of it now is dropped
+                cancellation_service.cancel_scope(job.part)
         self._running.clear()
         self._waiting.clear()
         self._give_back()

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 from Middleware.common.request_context import ClientQuestion, RequestContext
@@ -253,6 +254,7 @@ class _DryProcessor(WorkflowProcessor):
         context = replace(context, dry_node=node)
         node.notes = handler.dry_notes(context)
         result = handler.handle(context) if self._runs(handler) else context.stub_object()
+        result = self._with_values(context, result)
         node.notes += [
             f"{path} is a stub here: only a run can tell what it is" for path in self._taken_warnings()
         ]
@@ -350,6 +352,14 @@ class _DryContext(NodeContext):
         )
         node.sent.append(sent)
         self.walk.calls.append(DryCall(node, sent))
+
+    @property
+    def is_dry(self) -> bool:
+        return True
+
+    def spare_threads(self) -> Semaphore:
+        """None: what is walked is told in order."""
+        return Semaphore(0)
 
     def acquire_lock(self, lock_id: str) -> bool:
         return True

@@ -143,7 +143,7 @@ _LITERAL_FIELDS = frozenset(
     ]
 )
 _NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS)
-_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking)")
+_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking|ToolCalls|Candidates)")
 _A_WORD = re.compile(r"\w+")
 
 
@@ -241,7 +241,8 @@ def _template_names(text: str) -> list[str]:
 
 
 def output_named(name: str) -> tuple[int, str] | None:
-    """(node number, `Output` or `Thinking`) of `agentNOutput` and `agentNThinking`; None: another name."""
+    """(node number, `Output`, `Thinking` and so on) of `agentNOutput` and its like; None: another
+    name."""
     match = _OF_OUTPUT.fullmatch(name)
     return (int(match.group(1)), match.group(2)) if match else None
 
@@ -404,6 +405,8 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
         yield place.finding("latePrompt", ERROR, LATE_BESIDE_PROMPT)
     for field, message in (*handler.config_warnings(config), *incomplete_node(config)):
         yield place.finding(field, WARNING, message)
+    for field, message in handler.config_errors(config):
+        yield place.finding(field, ERROR, message)
     for field, message in handler.config_notes(config):
         yield place.finding(field, NOTE, message)
     if is_responder and handler.children(config):

@@ -164,6 +164,34 @@ class TestReplace:
         assert installation.run("--restore", tmp_path / "a.zip", "--replace")[0] == 0
         assert os.readlink(link) == str(tmp_path / "far.txt")
 
+    @posix
+    @pytest.mark.parametrize("folder", ["ApiTypes", "Workflows/ana"])
+    @pytest.mark.parametrize("words", [(), ("--preview",)], ids=["replace", "preview"])
+    def test_what_a_link_leads_to_is_no_new_error(self, installation, tmp_path, folder, words):
+        """A folder that several installations share is in no backup, and is there afterwards as before."""
+        shared = tmp_path / "shared"
+        place = installation.configs / folder
+        place.rename(shared)
+        place.symlink_to(shared)
+        installation.run("--backup", tmp_path / "a.zip")
+        before = installation.contents()
+        status, said = installation.run("--restore", tmp_path / "a.zip", "--replace", *words)
+        assert (status, "error" in said) == (0, False)
+        assert installation.contents() == before and place.is_symlink()
+        assert not [path for path in installation.public.rglob("*") if "restore" in path.name]
+
+    def test_a_refused_one_leaves_no_backup(self, installation, tmp_path):
+        """What was there is still there."""
+        script = tmp_path / "far.py"
+        script.write_text("def Invoke(): return 1\n")
+        node = {"type": "PythonModule", "module_path": str(script)}
+        installation.write("Workflows/ana/_DefaultWorkflow", [node])
+        (tmp_path / "kept").mkdir()
+        installation.run("--backup", tmp_path / "kept" / "a.zip")
+        script.unlink()
+        assert installation.run("--restore", tmp_path / "kept" / "a.zip", "--replace")[0] == 1
+        assert [path.name for path in (tmp_path / "kept").iterdir()] == ["a.zip"]
+
     def test_a_working_configuration_is_not_replaced_by_a_broken_one(self, installation, tmp_path):
         script = tmp_path / "far.py"
         script.write_text("def Invoke(): return 1\n")

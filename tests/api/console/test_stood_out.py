@@ -276,6 +276,7 @@ class TestOnTheWay:
                 "rule": "limit_reached",
                 "level": "note",
                 "text": "Librarian stopped calling tools: maxSteps (8).",
+                "short": "limit of tools reached",
                 "i": 0,
             }
         ]

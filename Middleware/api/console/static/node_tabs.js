@@ -74,7 +74,7 @@ function callFacts(call) {
     ["sent", told(sent, seconds)], ["first word", first !== null && sent !== null && `${seconds(first)}, ${seconds(first - sent)} after it was sent`],
     ["model loaded", call.load_s !== null && `in ${seconds(call.load_s)}`], ["prompt read", call.prompt_s !== null && `in ${seconds(call.prompt_s)}`],
     ["ended", told(call.ended_s, seconds)], ["tries", number(call.tries)], ["status", call.status], ["outcome", call.outcome], ["finish reason", call.finish_reason],
-    ["usage", listed(...usage)], ["cost", call.cost && costWords(call.cost)], ["backup of", call.backup_of], ["error", call.error],
+    ["usage", listed(...usage)], ["cost", call.cost && costWords(call.cost)], ["backup of", call.backup_of], ["chosen", call.chosen && "its answer was taken"], ["error", call.error],
   ];
 }
 

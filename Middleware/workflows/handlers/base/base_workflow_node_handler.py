@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
@@ -49,6 +49,19 @@ class ChildName:
     name: str
     folder: str | None = None
     inputs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model that a node asks besides that of its `endpointName`.
+
+    `pointer`: JSON pointer below the node; `holder`: what stands there, with the node's own names where it
+    has none; `keys`: under which the names of endpoint and preset are.
+    """
+
+    pointer: str
+    holder: Mapping[str, object]
+    keys: tuple[str, str] = ("endpointName", "preset")
 
 
 class WorkflowNodeHandler(ABC):
@@ -127,6 +140,19 @@ class WorkflowNodeHandler(ABC):
     def takes_lock(self, config: NodeConfig) -> str | None:
         """The lock that the node takes until its run ends, for validation."""
         return None
+
+    def model_choices(self, config: NodeConfig) -> list[ModelChoice]:
+        """The models that the node asks besides that of its `endpointName`, for validation."""
+        return []
+
+    def equal_calls(self, config: NodeConfig) -> Iterable[ModelChoice]:
+        """The models that the node asks the same more than once, so that equal answers are no use, for
+        validation."""
+        return ()
+
+    def config_errors(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """What makes a node fail that keeps to its schema: (field, sentence)."""
+        return []
 
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
         """What `--validate` should note of a node that is right: (field, sentence)."""

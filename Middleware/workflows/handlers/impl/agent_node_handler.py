@@ -63,6 +63,14 @@ _SECONDS = INTEGER.but(
 )
 
 
+def _entry_name(entry: Any) -> str:
+    """An entry of `agentTools` in a word."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    kinds = ("name", "workflow", "python")
+    return str(next((entry[kind] for kind in kinds if entry.get(kind)), next(iter(entry), "")))
+
+
 @NODES.register("Agent")
 class AgentNode(WorkflowNodeHandler):
     """Asks its endpoint, makes the calls of tools that the model asks for, and asks again until it answers.
@@ -124,12 +132,20 @@ class AgentNode(WorkflowNodeHandler):
     def takes_pictures(self, config: NodeConfig) -> bool:
         return bool(config.get("acceptImages"))
 
-    def handle(self, context: ExecutionContext) -> NodeResult:
-        call = LlmCall(
+    def _call(self, context: ExecutionContext) -> LlmCall:
+        return LlmCall(
             llm_takes_images=self.takes_pictures(context.config),
             max_images=context.value("maxImagesToSend"),
+            for_agent=True,
         )
-        loop = AgentLoop(context, call)
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        context.dispatch(self._call(context))  # shows the prompt of the first step
+        offered = ", ".join(map(_entry_name, context.value("agentTools"))) or "none of its own"
+        return [f"would offer its model these tools, and call those that it asks for: {offered}"]
+
+    def handle(self, context: ExecutionContext) -> NodeResult:
+        loop = AgentLoop(context, self._call(context))
         tool_calls: Callable[[], str] = loop.tool_calls
         steps = AgentSteps(context.value("stepText") == THINKING, tool_calls)
         return NodeStream(loop.batches(), steps=steps)
