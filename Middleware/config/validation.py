@@ -116,6 +116,10 @@ def plainly_fits(value: Any, schema: Any) -> bool:
     for keyword, wanted in schema.items():
         if keyword in _IGNORED or keyword.startswith("x-"):
             continue
+        if keyword == "additionalProperties" and wanted is False:
+            if not _has_no_other(value, schema):
+                return False
+            continue
         holds = _KEYWORDS.get(keyword)
         if holds is None or not holds(value, wanted):
             return False
@@ -145,6 +149,13 @@ def _properties(value: Any, wanted: Mapping[str, Any]) -> bool:
     if not isinstance(value, dict):
         return True
     return all(plainly_fits(value[name], inner) for name, inner in wanted.items() if name in value)
+
+
+def _has_no_other(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether an object has no property but those that its schema names, and names in full."""
+    if not isinstance(value, dict):
+        return True
+    return "patternProperties" not in schema and value.keys() <= schema.get("properties", {}).keys()
 
 
 def _additional(value: Any, wanted: Any) -> bool:
@@ -363,28 +374,37 @@ ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
 
 def foreign_check(schema: dict[str, Any]) -> Callable[[Any], list[ForeignBreach]]:
     """What a schema that is not ours says of a document, in the order of the places; an unsound schema finds
-    fault with nothing. The schema names no other document (a `$ref` to elsewhere would be fetched).
+    fault with nothing. Each `$ref` of the schema leads to a place in it (others would be fetched).
     """
     from jsonschema import Draft202012Validator  # slow to load, as above
-    from jsonschema.exceptions import SchemaError, UnknownType
+    from jsonschema.exceptions import UnknownType
     from jsonschema.validators import validator_for
-    from referencing.exceptions import Unresolvable
 
-    kind = validator_for(schema, default=Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-    except (SchemaError, RecursionError):
+    if is_unsound(schema):
         return lambda document: []
-    validator = kind(schema)
+    validator = validator_for(schema, default=Draft202012Validator)(schema)
 
     def find_breaches(document: Any) -> list[ForeignBreach]:
         try:
             errors = sorted(validator.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
-        except (UnknownType, Unresolvable, RecursionError):
+        except (UnknownType, RecursionError):
             return []
         return [(tuple(e.absolute_path), str(e.validator), e.validator_value, e.instance) for e in errors]
 
     return find_breaches
+
+
+def is_unsound(schema: dict[str, Any]) -> bool:
+    """Whether it is no JSON Schema."""
+    from jsonschema import Draft202012Validator  # slow to load, as above
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except (SchemaError, RecursionError):
+        return True
+    return False
 
 
 def without_nulls(document: Any) -> Any:
