@@ -44,7 +44,7 @@ FAULTS = (MiddlewareError, OSError, ValueError, LookupError, TypeError)
 # --------------------------------------------------------------------------
 # Whether the beginning of a node's prompt is known before it is asked. Pure.
 
-_OF_NODES = re.compile(r"agent\d{1,18}(?:Output|Thinking|Input)")
+_OF_NODES = re.compile(r"agent\d{1,18}(?:Output|Thinking|ToolCalls|Candidates|Input)")
 _CLOCK = frozenset(("current_time_12h", "current_time_24h", "time_context_summary"))
 _STANDS = frozenset(
     (

@@ -177,7 +177,7 @@ class TestList:
             (
                 {"page": 2},
                 400,
-                '"page" is not part of this query, allowed: user, workflow, name, state, text, before, limit',
+                '"page" is not part of this query, allowed: user, key, workflow, name, state, text, before, limit',
             ),
             ({"before": "zz"}, 404, NO_RUN),
         ],
@@ -290,10 +290,10 @@ class TestCancel:
 
 
 def test_numbers(ask):
-    """Those of the hour, and whether there are more."""
+    """Those of the hour, and whether there are more, of a history and of keys."""
     assert ask("GET", "numbers", hub=a_hub(hour=SimpleNamespace(series=lambda: {"step_s": 10}))) == (
         200,
-        {"step_s": 10, "history": False},
+        {"step_s": 10, "history": False, "keys": False},
     )
 
 

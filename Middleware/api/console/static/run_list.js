@@ -16,9 +16,9 @@ export function ordered(runs) {
 }
 
 /** What a filter says of a run; what it says of texts only the server knows.
- * @param {Summary} run @param {{user?: string | null, workflow?: string | null, state?: string | null}} filter */
-export function fits(run, { user, workflow, state }) {
-  return (!user || run.user === user) && (!state || state.split(",").includes(run.state)) && (!workflow || run.workflow.split(" > ").includes(workflow));
+ * @param {Summary} run @param {{user?: string | null, key?: string | null, workflow?: string | null, state?: string | null}} filter */
+export function fits(run, { user, key, workflow, state }) {
+  return (!user || run.user === user) && (!key || (run.key ?? "-") === key) && (!state || state.split(",").includes(run.state)) && (!workflow || run.workflow.split(" > ").includes(workflow));
 }
 
 /** Seconds that fill the width: the longest run; above a minute the 90th percentile. @param {Summary[]} runs */

@@ -16,7 +16,7 @@ import { useNow } from "./tick.js";
 
 /** @typedef {import("./types.js").Summary} Summary */
 
-const FILTERS = ["user", "workflow", "state", "text"];
+const FILTERS = ["user", "key", "workflow", "state", "text"];
 const STATES = [["", "any state"], [ACTIVE.join(), "running"], ...["waiting", "done", "failed", "cancelled", "refused"].map((name) => [name, name])];
 const TYPING_MS = 250;
 const POINTING_MS = 1000;
@@ -39,7 +39,7 @@ export function Page({ place }) {
   return html`<div class=${id ? "split open" : "split"}>
     <section class="list" aria-label="Runs">
       ${!id && html`<h1 class="unseen">Runs</h1>`}
-      <${Filter} filter=${filter} />
+      <${Filter} filter=${filter} runs=${asked.runs ?? []} />
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
       ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${id} filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
@@ -53,12 +53,13 @@ function focusRow(id) {
   requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(`.rows a[data-id="${CSS.escape(id)}"]`))?.focus());
 }
 
-/** @param {{filter: Record<string, string>}} props */
-function Filter({ filter }) {
+/** @param {{filter: Record<string, string>, runs: Summary[]}} props */
+function Filter({ filter, runs }) {
   const typing = useRef(0);
   const [text, setText] = useState(filter.text);
   useEffect(() => setText(filter.text), [filter.text]);
   const users = new Set([...(state.value?.users ?? []), filter.user].filter(Boolean));
+  const keys = new Set([...runs.map(({ key }) => key ?? ""), filter.key].filter(Boolean));
   const type = (/** @type {any} */ event) => {
     clearTimeout(typing.current);
     const typed = event.target.value;
@@ -69,6 +70,7 @@ function Filter({ filter }) {
   return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <input type="search" placeholder="Find ( / )" aria-label="Find text, id or workflow" value=${text} onInput=${type} />
     <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${[...users].map((user) => html`<option value=${user}>${user}</option>`)}</select>
+    ${keys.size > 0 && html`<select aria-label="Key" value=${filter.key} onChange=${choose("key")}><option value="">all keys</option>${[...keys].sort().map((key) => html`<option value=${key}>${key}</option>`)}</select>`}
     <select aria-label="State" value=${filter.state} onChange=${choose("state")}>${STATES.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
     <button type="button" aria-pressed=${heldShown.value} title="Show how much of each run's prompts the model servers still held" onClick=${turnHeld}>held</button>
     ${filter.workflow && html`<button type="button" title="all workflows" onClick=${() => turn({ workflow: null })}>${filter.workflow} ×</button>`}
@@ -133,7 +135,7 @@ function Row({ run: told, open, scale, filter }) {
   const facts = run.where ?? refused ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
   return html`<li><a class="row" href=${addressOf("runs", [run.id], filter)} aria-current=${open || null} data-id=${run.id}>
     <${Mark} state=${run.state} />
-    <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span></span>
+    <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span>${run.key && html`<span class="dim via" title="key">${run.key}</span>`}</span>
     <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(run.took_s)}</b></span>
     <span class="bar">${run.ahead && run.said ? html`<span class="asking" title=${run.said}>${run.said}</span>` : html`<${Shape} shape=${run.shape} scale=${scale} />`}</span>
     <span class="facts">${facts}${heldShown.value && told.held !== null && html`<span>${shareWords(told.held)}</span>`}</span></a></li>`;

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from flask import Flask, Response, current_app, g, request
+from flask import Flask, Response, abort, current_app, g, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import (
@@ -50,7 +50,15 @@ from Middleware.api.requests.request_fields import (
 )
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
-from Middleware.api.wsgi.doors import ASKER, METRICS_PATH, Generation, Route, WaitingRequest, routes_to
+from Middleware.api.wsgi.doors import (
+    ASKER,
+    METRICS_PATH,
+    USAGE_PATH,
+    Generation,
+    Route,
+    WaitingRequest,
+    routes_to,
+)
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import LARGE_BYTES, heap
 from Middleware.common.asker import ANYBODY, Asker
@@ -58,12 +66,14 @@ from Middleware.common.copies import copy_with
 from Middleware.common.errors import ClientRequestError, ConfigError, Forbidden
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
 from Middleware.common.types import Batches, JsonObject
+from Middleware.config.key_file import limits_json
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.protocols.base import PLAIN, PROTOCOLS, ClientProtocol
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 from Middleware.services.answers import compact_json
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+from Middleware.services.key_limits import KeyLimiter
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -430,6 +440,32 @@ class MetricsAPI(MethodView):
         return Response(body, content_type=content_type)
 
 
+class UsageAPI(MethodView):
+    """GET `/v1/usage`: the numbers of the key that asks, and nobody else's. Source: keys.md 6."""
+
+    def get(self) -> Response:
+        asker: Asker = request.environ.get(ASKER, ANYBODY)
+        if asker.entry is None:
+            abort(404)
+        limiter: KeyLimiter = current_app.extensions[LIMITS]
+        numbers = limiter.numbers(asker.entry)
+        told = {
+            "object": "usage",
+            "name": asker.name,
+            "day": numbers.day,
+            "requests": numbers.requests,
+            "prompt_tokens": numbers.prompt_tokens,
+            "completion_tokens": numbers.completion_tokens,
+            "running": numbers.running,
+            "waiting": numbers.waiting,
+            "limits": limits_json(asker.entry.limits),
+            "remaining": {"requestsPerMinute": numbers.left_requests, "tokensPerDay": numbers.left_tokens},
+        }
+        return json_response(told)
+
+
 class MetricsRoute(BaseApiHandler):
+    """Those of the server, and of a key."""
+
     protocol = PLAIN
-    routes = routes_to(MetricsAPI, METRICS_PATH)
+    routes = (*routes_to(MetricsAPI, METRICS_PATH), *routes_to(UsageAPI, USAGE_PATH))
