@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
@@ -30,6 +31,7 @@ from Middleware.config.paths import (
     is_tool_file,
     is_user_pointer,
 )
+from Middleware.config.text_patterns import has_pattern
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -173,7 +175,7 @@ _KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
     "exclusiveMinimum": lambda value, wanted: not _is_number(value) or value > wanted,
     "minLength": lambda value, wanted: not isinstance(value, str) or len(value) >= wanted,
     "minProperties": lambda value, wanted: not isinstance(value, dict) or len(value) >= wanted,
-    "pattern": lambda value, wanted: not isinstance(value, str) or bool(re.search(wanted, value)),
+    "pattern": lambda value, wanted: not isinstance(value, str) or has_pattern(value, wanted),
     "items": lambda value, wanted: (
         not isinstance(value, list) or all(plainly_fits(item, wanted) for item in value)
     ),
@@ -360,12 +362,26 @@ def _validator_of(schema: Mapping[str, Any]) -> Draft202012Validator:
     """The compiled validator of a schema object, kept with it (an id is unique while its object lives)."""
     kept = _VALIDATORS.get(id(schema))
     if kept is None or kept[0] is not schema:
-        from jsonschema import Draft202012Validator  # slow to load: only once something is to be looked at
-
         if len(_VALIDATORS) >= _MOST_VALIDATORS:
             _VALIDATORS.clear()
-        kept = _VALIDATORS[id(schema)] = (schema, Draft202012Validator(schema))
+        kept = _VALIDATORS[id(schema)] = (schema, _validator_kind()(schema))
     return kept[1]
+
+
+@cache
+def _validator_kind() -> type[Draft202012Validator]:
+    """That of the library, with patterns as `has_pattern` reads them."""
+    from jsonschema import Draft202012Validator  # slow to load: only once something is to be looked at
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(validator: Any, wanted: str, found: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(found, str) and not has_pattern(found, wanted):
+            yield ValidationError(f"{found!r} does not match {wanted!r}")
+
+    make: Callable[..., type[Draft202012Validator]] = extend
+    kind = make(Draft202012Validator, {"pattern": pattern})
+    return kind
 
 
 ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
