@@ -180,10 +180,9 @@ class AgentLoop:
     def _resume(self, resumed: Resumed) -> None:
         """Go on where the client's call ended the loop."""
         loop = resumed.loop
-        if loop.is_json != self._calling.is_json and not loop.is_json:
-            self._calling = NativeCalling(self._prompt, self._tools)
-        elif loop.is_json:
-            self._calling = JsonCalling(self._prompt, self._tools)
+        if loop.is_json != self._calling.is_json:
+            kind = JsonCalling if loop.is_json else NativeCalling
+            self._calling = kind(self._prompt, self._tools)
         calls = {call["id"]: call for turn in loop.turns for call in turn.get("tool_calls") or ()}
         self._turns = list(loop.turns)
         self._ids, self._client_ids = CallIds(calls), set(loop.ids)

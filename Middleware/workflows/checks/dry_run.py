@@ -316,8 +316,9 @@ class _CountedReadAhead(ReadAhead):
         context.walk.calls.append(DryCall(node, sent, "end" if is_next_turn else "start"))
         reading.ended.set()
 
-    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> None:
+    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> bool:
         work()
+        return True
 
 
 @dataclass(frozen=True, slots=True)
