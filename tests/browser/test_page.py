@@ -225,6 +225,7 @@ class TestKeyboard:
         page.keyboard.press("j")
         assert "Chat" in page.evaluate("document.activeElement.textContent")
         page.keyboard.press("Enter")
+        until(page, lambda: "#/runs/" in page.url)
         page.locator(".fallrow .flag").wait_for()
         page.keyboard.press("c")
         page.get_by_role("button", name="Cancel the run").press("Enter")
