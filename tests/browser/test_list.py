@@ -67,7 +67,7 @@ class TestList:
         ]
         row = page.locator(".row")
         page.wait_for_selector(".row .mark.done")
-        assert f"{usage[-1]['completion_tokens']} tokens" in row.locator(".facts").inner_text()
+        page.locator(".run .sum").get_by_text(str(usage[-1]["completion_tokens"])).wait_for()
         assert 2.0 <= seconds(row.locator(".took b").inner_text()) < 4
 
     def test_filters_stand_in_the_address_and_say_when_nothing_fits(self, start, looking):

@@ -216,7 +216,7 @@ class TestHostileTexts:
 
 class TestKeyboard:
     def test_it_leads_through_the_runs_alone(self, start, looking, backend):
-        backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
+        backend.on("Tell me", Reply(["one", *[" more"] * 2000], gap_s=0.1))
         server = start()
         server.post("/v1/chat/completions", asking("Hello"))
         client = Client(server, asking("Tell me"))
