@@ -12,6 +12,8 @@ import pytest
 
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import load_user
+from Middleware.workflows.checks.config_check import checked_tree
+from Middleware.workflows.checks.pack_contents import pack_user
 from Middleware.workflows.checks.user_walk import UserWalk
 from tests.shipped import CONFIGS
 from tools import shelf
@@ -21,7 +23,6 @@ USERS = sorted(file.stem for file in (CONFIGS / "Users").glob("[!_]*.json"))
 PACKS = shelf.packs()
 MADE = {file: text for file, text in shelf.made_files()}
 SVG = "{http://www.w3.org/2000/svg}"
-ABILITIES = {"chat", "tools", "vision", "json", "embeddings"}
 
 
 def test_each_example_user_has_a_pack_and_a_page() -> None:
@@ -57,14 +58,13 @@ def test_a_pack_says_what_it_costs_and_when_that_was_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_a_pack_names_the_endpoints_that_its_user_reaches(name: str) -> None:
-    """Its roles, with what each must be able to do."""
-    snapshot = ConfigTree(CONFIGS).snapshot()
-    walk = UserWalk(snapshot, load_user(snapshot, name))
-    walk.findings()
-    roles = PACKS[name]["needs"]["roles"]
-    assert set(roles) == set(walk.endpoint_users)
-    assert {ability for abilities in roles.values() for ability in abilities} <= ABILITIES
+def test_a_pack_needs_what_the_zip_file_of_its_user_says(name: str) -> None:
+    """As `--pack` finds it out: roles with what each must be able to do, programs, extras."""
+    found = pack_user(checked_tree(CONFIGS).snapshot(), name).pack.needs
+    needs = PACKS[name]["needs"]
+    assert needs["roles"] == {role: list(abilities) for role, abilities in found.roles.items()}
+    assert needs["programs"] == list(found.programs)
+    assert set(found.extras) <= set(needs["extras"])
 
 
 @pytest.mark.parametrize("name", USERS)

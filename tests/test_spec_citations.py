@@ -27,6 +27,7 @@ NAMES = (
     "operate",
     "prompt-reuse",
     "tools",
+    "workbench",
     "workflows",
 )
 NUMBER = r"\d+(?:\.\d+)?"

@@ -7,6 +7,7 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 from __future__ import annotations
 
 import logging
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from Middleware.api.concurrency_middleware import ConcurrencyLimitMiddleware
 from Middleware.api.console.console_door import ConsoleDoor
 from Middleware.api.console.hour import Hour
 from Middleware.api.console.recorder import Recorder
-from Middleware.api.console.view_contract import Hub, Rules, settle_rules
+from Middleware.api.console.view_contract import Hub, KeyRow, Rules, settle_rules
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.handlers.base.base_api_handler import LIMITS, METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
@@ -89,6 +90,7 @@ class ApiServer:
         self.door.observers.observe(metrics, metrics.changes)
         self.door.note_key_request = metrics.note_key_request
         self.limiter.note_refusal = metrics.note_key_refusal
+        keys.note_wrong_key = metrics.note_wrong_key
         has_file = keys.ring is not None
         console = settle_rules(rules.console, rules.access, worker_count(), has_keys_file=has_file)
         if isinstance(console, Rules):
@@ -120,8 +122,20 @@ class ApiServer:
             needs_key=bool(console.access.api_keys),
             history=launch_facts().history_directory,
             tell_loaded=metrics.note_loaded,
+            has_keys=lambda: self.door.keys.ring is not None,
+            keys=self._key_rows,
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
+
+    def _key_rows(self) -> tuple[int, list[KeyRow]] | None:
+        """The table of keys on the Overview."""
+        from Middleware.api.console.key_views import key_rows  # a start need not wait for it
+
+        keys = self.door.keys
+        if (ring := keys.ring) is None:
+            return None
+        rows = key_rows(ring.entries, keys.seen, self.limiter.numbers, time.time())
+        return len(ring.entries), rows
 
     def _keep_history(self, folder: Path, days: int, slots: int) -> None:
         """What runs took and cost is written down. Raises RuntimeError for a folder that cannot be used."""

@@ -110,12 +110,14 @@ class ConcurrencyLimitMiddleware:
     def _wait_for_turn(self, life: RequestLife, environ: dict[str, Any]) -> bool:
         gate = self._semaphore
         if life.limited is not None:
+            _enter_line(life, environ)
             learn = self._learner(life, environ, is_task=life.limited.is_behind)
             return life.limited.wait(self._timeout_s, life.request_id, learn)
-        if isinstance(gate, FairGate):
-            return self._wait_in_line(gate, life, environ)
         if gate is None:
             return True
+        _enter_line(life, environ)
+        if isinstance(gate, FairGate):
+            return self._wait_in_line(gate, life, environ)
         admitted = gate.acquire(timeout=self._timeout_s)
         if admitted:
             life.at_end(gate.release)
@@ -177,6 +179,15 @@ class ConcurrencyLimitMiddleware:
             return machine_asked(environ, self._doors, is_task=is_task) if any_machine_called() else None
         except NotFound:
             return None
+
+
+def _enter_line(life: RequestLife, environ: dict[str, Any]) -> None:
+    """The line is in the order in which the bodies have ended: who sends slowly keeps nobody waiting. The
+    body stays there to be read. Source: workbench.md 12.
+    """
+    peek_body(environ)
+    if life.trace is not None:
+        life.trace.enter_line()
 
 
 _T = TypeVar("_T")

@@ -395,6 +395,7 @@ class FrontDoor:
         path = on_one_line(address_of_model(environ) + environ["PATH_INFO"])
         trace = life.trace = self.observers.begin(life.request_id, path)
         if trace is not None:
+            trace.key = life.asker.shown_name
             life.at_end(life.end_trace)
             if self._gate is _open_gate:
                 trace.begin()

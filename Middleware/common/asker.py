@@ -41,6 +41,15 @@ class Asker:
         return f"{self.name} {self.turns_value}" if self.turns_value else self.name
 
     @property
+    def shown_name(self) -> str:
+        """The name for logs, traces, pages and the history: of the key, with `turnsBy` also the beginning of
+        the value's SHA-256; empty: no file names the key. Source: spec operate.md 5.
+        """
+        if self.entry is None:
+            return ""
+        return f"{self.name}/{self.turns_value[:8]}" if self.turns_value else self.name
+
+    @property
     def folder(self) -> str | None:
         """Where the key's entry says that its discussions lie, `""` with those of no key; None: it does not
         say.

@@ -1,11 +1,12 @@
-"""The config tree with one file's text replaced by one that is not saved: what a check or a dry run of it
-sees.
+"""The config tree with the texts of some files replaced by ones that are not saved: what a check or a dry run
+of them sees.
 
 Everything else is read through the tree itself, so nothing is read twice and nothing is written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from Middleware.config.loader import ConfigSnapshot, ConfigTree, Version
@@ -14,18 +15,24 @@ from Middleware.config.validation import has_nodes
 
 def draft_snapshot(snapshot: ConfigSnapshot, file: str, raw: bytes) -> ConfigSnapshot:
     """The tree as it is now, with these bytes in one file, which may be a new one."""
-    return _DraftTree(snapshot.tree, file, raw).snapshot()
+    return drafts_snapshot(snapshot, {file: raw})
+
+
+def drafts_snapshot(snapshot: ConfigSnapshot, files: Mapping[str, bytes]) -> ConfigSnapshot:
+    """The same for several files: path below the config root -> bytes."""
+    return _DraftTree(snapshot.tree, files).snapshot()
 
 
 class _DraftTree(ConfigTree):
     """A tree over another. `said`: what is told of files is told once for both."""
 
-    def __init__(self, base: ConfigTree, file: str, raw: bytes) -> None:
+    def __init__(self, base: ConfigTree, files: Mapping[str, bytes]) -> None:
         super().__init__(base.root, base.check_workflow)
-        self._base, self._file, self._raw = base, file, raw
+        self._base, self._raw = base, files
         self.said = base.said
-        self._draft = Version(0)
-        self.fill(self._draft, file, raw)
+        self._drafts = {file: Version(0) for file in files}
+        for file, draft in self._drafts.items():
+            self.fill(draft, file, files[file])
 
     def snapshot(self) -> ConfigSnapshot:
         snapshot = super().snapshot()
@@ -33,27 +40,29 @@ class _DraftTree(ConfigTree):
         return snapshot
 
     def version(self, relative: str, since: int) -> Version:
-        return self._draft if relative == self._file else self._base.version(relative, since)
+        return self._drafts.get(relative) or self._base.version(relative, since)
 
     def newest(self, relative: str) -> Version:
-        return self._draft if relative == self._file else self._base.newest(relative)
+        return self._drafts.get(relative) or self._base.newest(relative)
 
     def listing(self, folder: str) -> tuple[list[str], list[str]]:
-        """A new file, and the folders that it brings, stand in the list."""
+        """New files, and the folders that they bring, stand in the list."""
         folders, files = self._base.listing(folder)
         below = f"{folder}/" if folder else ""
-        if not self._file.startswith(below):
+        new = [file.removeprefix(below).partition("/") for file in self._drafts if file.startswith(below)]
+        if not new:
             return folders, files
-        name, deeper, _ = self._file.removeprefix(below).partition("/")
-        if deeper:
-            return sorted({*folders, name}), files
-        return folders, sorted({*files, name})
+        new_folders = {name for name, deeper, _ in new if deeper}
+        new_files = {name for name, deeper, _ in new if not deeper}
+        return sorted({*folders, *new_folders}), sorted({*files, *new_files})
 
     def bytes_of(self, relative: str) -> bytes:
-        return self._raw if relative == self._file else self._base.bytes_of(relative)
+        raw = self._raw.get(relative)
+        return self._base.bytes_of(relative) if raw is None else raw
 
     def is_folder(self, relative: str) -> bool:
-        return self._base.is_folder(relative) or self._file.startswith(f"{relative.rstrip('/')}/")
+        below = f"{relative.rstrip('/')}/"
+        return self._base.is_folder(relative) or any(file.startswith(below) for file in self._drafts)
 
     def _lost_its_nodes(self, relative: str, document: Any) -> bool:
         """As for an edit of the file."""

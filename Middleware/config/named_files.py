@@ -116,7 +116,7 @@ def load_structured_schema(snapshot: ConfigSnapshot, user: UserSettings, name: s
 MCP_SERVER_KEYS = {
     "transport": one_of("stdio", "sse", "streamable_http")("How the server is reached.", required=True),
     "command": TEXT("Program to start (stdio).", minLength=1),
-    "args": TEXTS("Its arguments (stdio).", default=[]),
+    "args": TEXTS("Its arguments (stdio); `${ENV:NAME}` allowed.", default=[]),
     "env": TEXTS_BY_NAME("Added to a small environment (stdio); `${ENV:NAME}` allowed."),
     "cwd": TEXT("Working folder (stdio).", empty=None),
     "url": TEXT("Address (sse, streamable_http); `${ENV:NAME}` allowed.", minLength=1),

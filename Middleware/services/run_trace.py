@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from Middleware.common.costs import Cost
@@ -86,7 +87,8 @@ class CallTrace:
     `held_prompts.Comparison`; numbers alone, so private runs have them too. `machine`: the word of its
     endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say. `cost`: None: its
     endpoint has no price, or it failed before anything came. `tool`: of a call of a tool by an agent, the
-    tool's name, "" for one that is not there; None: no agent calls.
+    tool's name, "" for one that is not there; None: no agent calls. `chosen`: of several answers its is the
+    one that was taken.
     """
 
     kind: str
@@ -125,11 +127,18 @@ class CallTrace:
     load_s: float | None = None
     cost: Cost | None = None
     tool: str | None = None
+    chosen: bool = False
 
     def note_prompt(self, chars: int, seen: Comparison) -> None:
         """How long its prompt is, and how much of it was sent before to the same server."""
         self.prompt_chars, self.expected_chars = chars, seen.expected_chars
         self.compared, self.shared_chars, self.leaves = seen.compared, seen.shared_chars, seen.leaves
+
+    def note_cleaning(
+        self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None
+    ) -> None:
+        """What cleaning made of its text."""
+        self.raw, self.cleaned, self.thoughts, self.cleaning = raw, cleaned, thoughts, cleaning
 
     @property
     def prompt_s(self) -> float | None:
@@ -213,29 +222,28 @@ class NodeTrace:
         self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None
     ) -> None:
         """What cleaning made of the text of its last call."""
-        call = self.last_model_call
-        if call is not None:
-            call.raw, call.cleaned, call.thoughts, call.cleaning = raw, cleaned, thoughts, cleaning
+        if (call := self.last_model_call) is not None:
+            call.note_cleaning(raw, cleaned, thoughts, cleaning)
 
 
 @dataclass(slots=True, eq=False)
 class RunTrace:
     """One generation request.
 
-    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `begun`:
-    it got its slot; `first_text`: the first text at the client's door. `front`: how people call the client's
-    protocol. `workflow`: the first that ran; `answering`: the one that was chosen to answer. `usage`: of the
-    answer; `all_usage`: of all calls behind it, as the client is told them, None: no model answered;
-    `whole_usage`: the same with the nodes after the answer. `costs`: of all calls so far, those that the
-    client is not told of too, a sum for each currency. `key`: the name of the client's key, empty: it has
-    none. `state`: `waiting`, `running`, `answering`, `finishing` (the client has its answer, nodes run on),
-    `done`, `failed`, `cancelled`, `refused` (ended before a workflow began). `error`: what the client was
-    told. `asked`: the client's body, where `keeps_text`, cut as those of calls. `secrets`: what nobody who
-    looks may read, the client's key; never that of a private run. `nodes`: in the order of their start,
-    nested ones too. `said`: the beginning of what the user wrote last, on one line, where texts are kept.
-    `outdated`: of each file that it uses in its last good version, as a later edit has an error, a sentence
-    that says so. `counter()`: pieces of the answer so far, None when it is not going out. `bytes_kept`,
-    `seq`: a recorder's.
+    `wall`: Unix seconds of its arrival; the other times are of `time.monotonic()`, 0.0 = not yet. `queued`:
+    its body had come, and it asked for a slot; `begun`: it got it; `first_text`: the first text at the
+    client's door. `front`: how people call the client's protocol. `workflow`: the first that ran;
+    `answering`: the one that was chosen to answer. `usage`: of the answer; `all_usage`: of all calls behind
+    it, as the client is told them, None: no model answered; `whole_usage`: the same with the nodes after the
+    answer. `costs`: of all calls so far, those that the client is not told of too, a sum for each currency.
+    `key`: the name of the client's key, empty: it has none. `state`: `waiting`, `running`, `answering`,
+    `finishing` (the client has its answer, nodes run on), `done`, `failed`, `cancelled`, `refused` (ended
+    before a workflow began). `error`: what the client was told. `asked`: the client's body, where
+    `keeps_text`, cut as those of calls. `secrets`: what nobody who looks may read, the client's key; never
+    that of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of
+    what the user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its
+    last good version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the
+    answer so far, None when it is not going out. `bytes_kept`, `seq`: a recorder's.
     """
 
     id: str
@@ -243,6 +251,7 @@ class RunTrace:
     observers: Observers = field(repr=False)
     wall: float = field(default_factory=time.time)
     arrived: float = field(default_factory=time.monotonic)
+    queued: float = NOT_YET
     begun: float = NOT_YET
     first_text: float = NOT_YET
     answered: float = NOT_YET
@@ -280,6 +289,10 @@ class RunTrace:
     def tell(self, what: str, node: NodeTrace | None = None) -> None:
         self.observers.tell(self, what, node)
 
+    def enter_line(self) -> None:
+        """It asks for a slot, and waits if there is none."""
+        self.queued = time.monotonic()
+
     def begin(self) -> None:
         """It got its slot."""
         self.begun, self.state = time.monotonic(), "running"
@@ -296,7 +309,10 @@ class RunTrace:
         """The model name in the client's body, until it is known whom it means: one that is refused keeps
         it."""
         if isinstance(name, str):
-            self.model = "".join(sign if sign.isprintable() else "?" for sign in name[:_NAME_CHARS])
+            name = name[:_NAME_CHARS]
+            self.model = (
+                name if name.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in name)
+            )
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
         self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type
@@ -363,6 +379,16 @@ class TracedNode(NamedTuple):
     def tell(self, what: str) -> None:
         self.run.tell(what, self.node)
 
+    @property
+    def last_model_call(self) -> CallTrace | None:
+        """The call whose text is the node's."""
+        return self.node.last_model_call
+
+    @property
+    def waits(self) -> list[Wait]:
+        """Of the calls that are made with this."""
+        return self.node.waits
+
     def begin_wait(self, what: str) -> None:
         """A call of the node must wait. `what`: for what, as of `Wait`."""
         self.node.waits.append(Wait(what))
@@ -370,7 +396,7 @@ class TracedNode(NamedTuple):
 
     def end_wait(self) -> None:
         """It waits no more, if it did."""
-        waits = self.node.waits
+        waits = self.waits
         if waits and not waits[-1].ended:
             waits[-1].ended = time.monotonic()
             self.tell("wait")
@@ -386,19 +412,52 @@ class TracedNode(NamedTuple):
 
     def note_thought(self) -> None:
         """The text of its last call to a model holds a thought."""
-        if (call := self.node.last_model_call) is not None:
+        if (call := self.last_model_call) is not None:
             TracedCall(self, call).note_thought()
 
     def thought_nothing(self) -> None:
         """What looked like a thought of its last call to a model was text."""
-        if (call := self.node.last_model_call) is not None:
+        if (call := self.last_model_call) is not None:
             call.thought = NOT_YET
 
     def note_answer(self, text: str, thinking: str) -> None:
         """The whole answer of its last call to a model, as it came; whoever cleans it tells what became of
         it."""
         if self.run.keeps_text:
-            self.node.note_cleaning(text, text, [thinking] if thinking else [], None)
+            self.note_cleaning(text, text, [thinking] if thinking else [], None)
+
+    def note_cleaning(
+        self, raw: str, cleaned: str, thoughts: list[str], cleaning: tuple[Any, ...] | None
+    ) -> None:
+        """What cleaning made of the text of its last call."""
+        if (call := self.last_model_call) is not None:
+            call.note_cleaning(raw, cleaned, thoughts, cleaning)
+
+
+class TracedBranch(TracedNode):
+    """One of several chains of calls that a node makes at the same time: it knows its own."""
+
+    @cached_property
+    def calls(self) -> list[CallTrace]:
+        return []
+
+    @cached_property
+    def waits(self) -> list[Wait]:
+        return []
+
+    @property
+    def last_model_call(self) -> CallTrace | None:
+        return next((call for call in reversed(self.calls) if call.kind == "model"), None)
+
+    def call(self, call: CallTrace) -> TracedCall:
+        self.calls.append(call)
+        return super().call(call)
+
+    def begin_wait(self, what: str) -> None:
+        wait = Wait(what)
+        self.waits.append(wait)
+        self.node.waits.append(wait)
+        self.tell("wait")
 
 
 class TracedCall(NamedTuple):

@@ -138,6 +138,19 @@ def shown_text(text: str) -> str:
     return _comments_shown(_with_masks(text)) if _is_json(text) else _with_masks(_lines_shown(text))
 
 
+def stand_in_for_secrets(text: str, stand_in: Callable[[str, Any, str], str | None]) -> str:
+    """The text of a JSON config file, in which each value that holds a secret is another text.
+
+    `stand_in(pointer, value, shown)` gives it; `shown` is what `shown_text` has there. None: the value stays.
+    """
+    spots = _Values(text).spots()
+    made = [(spot, stand_in(key[0], spot.value, spot.shown)) for key, spot in spots.items()]
+    parts = [
+        (spot.start, spot.end, json.dumps(new, ensure_ascii=False)) for spot, new in made if new is not None
+    ]
+    return _comments_shown(_replace_parts(text, parts))
+
+
 def restore_secrets(text: str, old: str) -> tuple[str, list[str]]:
     """(a text that was made of `shown_text(old)`, with its secrets again; pointers of masks that stand for
     none).

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections.abc import Mapping
+
+from Middleware.config.json_positions import positions
 
 _MARK = "\ufeff"
 
@@ -33,3 +36,15 @@ def like_old(text: str, old: bytes) -> bytes:
         text = text.replace("\n", "\r\n")
     mark = codecs.BOM_UTF8 if old.startswith(codecs.BOM_UTF8) else b""
     return mark + text.encode("utf-8")
+
+
+def with_values(raw: bytes, values: Mapping[str, object]) -> bytes:
+    """The bytes of a JSON config file in which the values at these JSON pointers are others; all else stays
+    as it is written. A pointer that leads nowhere changes nothing.
+    """
+    text = text_of(raw)
+    places = positions(text)
+    found = [(place, value) for pointer, value in values.items() if (place := places.find(pointer))]
+    for place, value in sorted(found, key=lambda one: one[0].start, reverse=True):
+        text = text[: place.start] + json.dumps(value, ensure_ascii=False) + text[place.end :]
+    return like_old(text, raw)

@@ -247,6 +247,50 @@ def asking(body):
     }
 
 
+class SlowBody(BytesIO):
+    """A body of which nothing comes until it is told to."""
+
+    def __init__(self, data):
+        super().__init__(data)
+        self.asked, self.sent = threading.Event(), threading.Event()
+
+    def readinto(self, buffer):
+        self.asked.set()
+        assert self.sent.wait(PATIENCE_S)
+        return super().readinto(buffer)
+
+
+@pytest.mark.parametrize("header", [None, "title_generation"], ids=["chat", "marked-task"])
+def test_the_line_is_in_the_order_in_which_bodies_have_ended(header):
+    """Who sends slowly came first, and neither stands in the line nor holds a slot until it has sent."""
+    gate, served = FairGate(1, settle_s=0.0, patience_s=0.0), []
+    gate.acquire()
+
+    def view(environ, start_response):
+        served.append(environ["PATH_INFO"])
+        return app(environ, start_response)
+
+    def ask(environ):
+        thread = threading.Thread(
+            target=lambda: ConcurrencyLimitMiddleware(view, gate)(environ, Answer().start).close()
+        )
+        thread.start()
+        return thread
+
+    slow = posted("/v1/chat/completions", "hi", header=header)
+    slow["wsgi.input"] = body = SlowBody(slow["wsgi.input"].getvalue())
+    threads = [ask(slow)]
+    assert body.asked.wait(PATIENCE_S)
+    threads.append(ask(posted("/api/chat", "hi")))
+    wait_until(lambda: gate.waiting == 1)
+    body.sent.set()
+    wait_until(lambda: gate.waiting == 2)
+    gate.release()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert served == ["/api/chat", "/v1/chat/completions"]
+
+
 class TestWhoWaits:
     """A request that finds no slot is read before it queues, for its name (workbench.md 12)."""
 

@@ -113,6 +113,12 @@ class TestKeys:
         """With the key, and on the two open paths."""
         assert guarded.get(path, headers=headers).status_code == 200
 
+    def test_a_refused_head_has_no_body(self, guarded):
+        """On a connection that is kept, it would be read as the next answer."""
+        answer = guarded.head("/v1/models")
+        assert (answer.status_code, b"".join(answer.response)) == (401, b"")
+        assert int(answer.headers["Content-Length"]) > 0
+
     def test_preflights_carry_no_key(self, guarded):
         """Browsers send none."""
         assert guarded.options("/v1/models").status_code == 204

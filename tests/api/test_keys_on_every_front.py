@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from uuid import uuid4
 
 import pytest
 
@@ -22,6 +23,7 @@ KEYS = {
     "none": "k-none",
     "all": "k-all",
     "scrape": "k-scrape",
+    "shared": "k-shared",
 }
 ENTRIES = [
     {"name": "ann", "users": ["ann"]},
@@ -62,6 +64,7 @@ ROUTES = [
     ("POST", "/api/embed"),
     ("POST", "/api/embeddings"),
     ("GET", "/metrics"),
+    ("GET", "/v1/usage"),
     ("GET", "/as/ann/v1/models"),
     ("POST", "/as/ann/api/v1/generate"),
 ]
@@ -151,7 +154,8 @@ class TestRefusals:
         for _ in range(5):
             app.test_client().get("/v1/models", headers={"x-api-key": "k-wrong"})
         assert caplog.text.count("wrong API key") == 1 and "k-wrong" not in caplog.text
-        assert app.door.keys.wrong_keys == 5
+        numbers = app.test_client().get("/metrics", headers=bearer("scrape")).text
+        assert "headrace_wrong_keys_total 5.0" in numbers
 
     def test_a_server_with_required_keys_alone_says_the_same(self, serve, configs):
         """Sources, sentences and the header of the challenge hold there, too."""
@@ -348,6 +352,94 @@ class TestNumbers:
         assert client.get("/metrics", headers=bearer("ann")).status_code == 403
         assert client.get("/metrics", headers=bearer("scrape")).status_code == 200
         assert client.get("/metrics", headers={"x-api-key": "open"}).status_code == 200
+
+
+class TestSeen:
+    """By name, and never by key or digest (keys.md 6)."""
+
+    def test_the_log(self, client, engine, caplog):
+        caplog.set_level("INFO")
+        FRONTS["chat"].ask(client, "ann", headers=bearer("ann"))
+        FRONTS["chat"].ask(client, "zoe", headers=bearer("ann"))
+        assert re.search(r"POST /v1/chat/completions: 200 .*, key ann$", caplog.text, re.M)
+        assert re.search(r"404 for 127.0.0.1 with key ann: POST", caplog.text)
+        assert "k-ann" not in caplog.text and digest_of("k-ann") not in caplog.text
+
+    def test_without_a_file_no_line_says_a_key(self, serve, configs, caplog):
+        (configs.root / "Keys.json").unlink()
+        caplog.set_level("INFO")
+        FRONTS["chat"].ask(serve().test_client(), "ann", headers=bearer("ann"))
+        FRONTS["chat"].ask(serve().test_client(), "nobody", headers=bearer("ann"))
+        assert "key" not in caplog.text
+
+    @pytest.fixture
+    def page(self, serve, configs):
+        write_keys(configs, [*ENTRIES, {"name": "shared", "users": ["*"], "turnsBy": "X-User"}])
+        app = serve(access=AccessRules(api_keys=("open",)), console=ConsoleWish("edit", "console-key"))
+        headers = {"Authorization": "Bearer console-key", "X-Headrace-Console": "1"}
+        client = app.test_client()
+        client.look = lambda place: client.get(f"/console/api/{place}", headers=headers).json
+        return client
+
+    def test_rows_and_filters_of_the_console(self, page, engine):
+        for headers in (bearer("ann"), {"x-api-key": "open"}, {"x-api-key": "k-shared", "X-User": "kim"}):
+            FRONTS["chat"].ask(page, "ann", headers=headers)
+        shown = [run["key"] for run in page.look("runs")["runs"]]
+        assert shown == [f"shared/{digest_of('kim')[:8]}", None, "ann"]
+        assert [run["key"] for run in page.look("runs?key=ann")["runs"]] == ["ann"]
+        assert [run["key"] for run in page.look("runs?key=-")["runs"]] == [None]
+        assert [run["key"] for run in page.look("runs?text=shared")["runs"]] == [shown[0]]
+
+    def test_the_table_of_the_overview(self, page, engine):
+        assert page.look("numbers")["keys"] is True
+        before = {row["name"]: row["requests"] for row in page.look("keys")["keys"]}
+        FRONTS["chat"].ask(page, "ann", headers=bearer("ann"))
+        told = page.look("keys")
+        assert told["count"] == 7
+        first, *others = told["keys"]
+        assert (first["name"], first["requests"], first["expired"]) == (
+            "ann",
+            before["ann"] + 1,
+            False,
+        ) and first["seen"]
+        assert {row["name"]: row["expired"] for row in others}["old"] is True
+        assert all(row["seen"] is None for row in others)
+        assert "k-ann" not in json.dumps(told) and digest_of("k-ann") not in json.dumps(told)
+
+    def test_without_a_file_there_is_no_table(self, serve, configs):
+        (configs.root / "Keys.json").unlink()
+        client = serve(console=ConsoleWish("edit", "console-key")).test_client()
+        headers = {"Authorization": "Bearer console-key", "X-Headrace-Console": "1"}
+        assert client.get("/console/api/keys", headers=headers).json == {"keys": None, "count": None}
+        assert client.get("/console/api/numbers", headers=headers).json["keys"] is False
+
+    def test_usage_is_the_keys_own(self, serve, configs, engine):
+        limits = {"requestsPerMinute": 30, "tokensPerDay": 1000}
+        name, other = uuid4().hex, uuid4().hex  # days last as long as the process
+        write_keys(
+            configs, [{"name": name, "users": ["ann"], "limits": limits}, {"name": other, "users": []}]
+        )
+        client = serve(access=AccessRules(api_keys=("open",))).test_client()
+        FRONTS["chat"].ask(client, "ann", headers={"x-api-key": name})
+        answer = client.get("/v1/usage", headers={"x-api-key": name})
+        told = answer.json
+        assert list(told) == [
+            *("object", "name", "day", "requests", "prompt_tokens", "completion_tokens"),
+            *("running", "waiting", "limits", "remaining"),
+        ]
+        assert (told["object"], told["name"], told["requests"]) == ("usage", name, 1)
+        assert told["limits"] == {"queued": 50, **limits}
+        assert told["remaining"] == {"requestsPerMinute": 29, "tokensPerDay": 1000}
+        assert answer.headers["Cache-Control"] == "no-store"
+        told = client.get("/v1/usage", headers={"x-api-key": other}).json
+        assert (told["name"], told["requests"]) == (other, 0)
+        assert client.get("/v1/usage", headers={"x-api-key": "open"}).status_code == 404
+
+    def test_without_a_file_there_is_no_usage(self, serve, configs):
+        (configs.root / "Keys.json").unlink()
+        client = serve().test_client()
+        for headers in ({}, bearer("ann")):
+            assert client.get("/v1/usage", headers=headers).status_code == 404
 
 
 class TestKeysOfTheCommandLine:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from Middleware.common.errors import ConfigError, ConfigMissing
-from Middleware.config.drafts import draft_snapshot
+from Middleware.config.drafts import draft_snapshot, drafts_snapshot
 from Middleware.config.loader import ConfigTree
 
 OLD, OTHER, NEW = "Workflows/mira/Old.json", "Workflows/mira/Other.json", "Workflows/_shared/new/Main.json"
@@ -47,6 +47,17 @@ class TestDrafted:
         ]
         assert draft.files("Workflows/mira") == ["Old", "Other"]
         assert draft.folders("") == ["Workflows"]
+
+    def test_several_files_stand_in_one_tree(self, tree):
+        """New ones beside those that are there, each folder once."""
+        beside = "Workflows/_shared/new/Child.json"
+        draft = drafts_snapshot(tree.snapshot(), {OLD: b"[{}]", NEW: b"[]", beside: b"[{}, {}]"})
+        assert [len(draft.read(file)) for file in (OLD, NEW, beside)] == [1, 0, 2]
+        assert draft.read(OTHER) == [{"title": "saved"}]
+        assert draft.folders("Workflows") == ["_shared", "mira"]
+        assert draft.files("Workflows/_shared/new") == ["Child", "Main"]
+        assert draft.files("Workflows/mira") == ["Old", "Other"]
+        assert draft.exists("Workflows/_shared/new") and not draft.exists("Workflows/_shared/old")
 
     def test_a_name_in_another_case_is_logged_once_for_both(self, tree, caplog):
         """By the draft, and not again by the tree."""

@@ -407,3 +407,27 @@ def test_a_misspelt_field_that_changes_nothing_is_a_note(name, value, kind, defa
 def test_a_misspelt_field_that_was_meant_to_do_something_is_a_warning(value, field):
     (finding,) = check({"isResponder": value}, {"properties": {"is_responder": field}}, "x.json")
     assert finding.level == WARNING
+
+
+class TestSchemasOfOthers:
+    """What a tool server says of its arguments: judged, and never trusted."""
+
+    def test_what_does_not_fit_with_its_place(self):
+        schema = {"properties": {"a": {"items": {"type": "integer"}}}, "required": ["b"]}
+        breaches = validation.foreign_check(schema)({"a": [1, "x"]})
+        assert [(path, rule, value) for path, rule, value, _ in breaches] == [
+            ((), "required", ["b"]),
+            (("a", 1), "type", "integer"),
+        ]
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"type": "strange"},
+            {"required": True},
+            {"$ref": "#"},
+            {"$schema": "own", "type": 5},
+        ],
+    )
+    def test_an_unsound_schema_finds_no_fault(self, schema):
+        assert validation.foreign_check(schema)({"a": 1}) == []

@@ -6,79 +6,37 @@ whole is shown by `tests/test_packages.py`.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-import sysconfig
 import tarfile
-import venv
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.e2e.installed import (
+    EXAMPLES,
+    LIMIT_S,
+    PAGES,
+    Program,
+    copy_sources,
+    install,
+    make_environment,
+    python_of_tests,
+    wheel_of,
+)
 
 pytestmark = pytest.mark.e2e
-
-HOUSE = Path(__file__).resolve().parents[2]
-METADATA = (
-    "setup.cfg",
-    "pyproject.toml",
-    "MANIFEST.in",
-    "README.md",
-    "LICENSE",
-    "CHANGELOG.md",
-    "SECURITY.md",
-)
-SOURCES = (*METADATA, "server.py", "deploy/wheel_contents.py", "Middleware")
-EXAMPLES = ("Public/Configs", "Public/workflow_python_scripts")
-PAGES = "docs"
-SCRIPTS, EXE = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
-LIMIT_S = PATIENCE_S
-
-
-def run(*words: str | Path, cwd: Path, **more: str) -> str:
-    """What a command prints. Raises CalledProcessError, its text shown, when it fails."""
-    done = subprocess.run(
-        list(map(str, words)),
-        cwd=cwd,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "XDG_DATA_HOME")}
-    return {**kept, "PIP_NO_INDEX": "1", "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", **more}
-
-
-def python_of_tests(*words: str | Path, cwd: Path) -> str:
-    return run(sys.executable, "-m", *words, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a wheel is made of, in a folder of its own; the data of a server that ran there; an old build."""
-    folder = tmp_path_factory.mktemp("clone")
-    for name in (*SOURCES, *EXAMPLES, PAGES):
-        source, target = HOUSE / name, folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copyfile(source, target)
+    folder = copy_sources(tmp_path_factory.mktemp("clone"))
     for name in (
         "logs/wilmerai.log",
         "DiscussionIds/d/timestamps.json",
@@ -102,11 +60,6 @@ def built(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
     python_of_tests("build", "--no-isolation", "--outdir", out, clone, cwd=out)
     return out
-
-
-def wheel_of(folder: Path) -> Path:
-    (wheel,) = folder.glob("*.whl")
-    return wheel
 
 
 def carried(wheel: Path) -> set[str]:
@@ -148,69 +101,6 @@ class TestWheel:
         assert not (clone / "Middleware" / "shipped").exists()
 
 
-class Program:
-    """`headrace` in an environment that holds the wheel alone. `home`: that of its user."""
-
-    def __init__(self, folder: Path, home: Path) -> None:
-        self.folder, self.home = folder, home
-        self.places = [Path(p) for p in (folder / "Lib", folder / "lib") if p.is_dir()]
-        self._script = folder / SCRIPTS / f"headrace{EXE}"
-
-    def __call__(self, *words: str | Path, cwd: Path) -> str:
-        return run(self._script, *words, cwd=cwd, HOME=str(self.home))
-
-    def files(self) -> dict[str, str]:
-        """Hashes of all that lies in the environment."""
-        files = sorted(file for place in self.places for file in place.rglob("*") if file.is_file())
-        return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-
-    def answer(self, *words: str | Path, cwd: Path) -> str:
-        """Start it, ask the demo model for a stream, stop it; the text of the answer."""
-        with self.serving(*words, cwd=cwd) as port:
-            return _streamed(port)
-
-    def ready_line(self, *words: str | Path, cwd: Path) -> str:
-        """Start it and stop it; the line that says where it listens."""
-        with self._running(*words, cwd=cwd) as process:
-            return _ready_line(process)
-
-    @contextmanager
-    def serving(self, *words: str | Path, cwd: Path) -> Iterator[int]:
-        """Its port, as long as it serves."""
-        with self._running(*words, cwd=cwd) as process:
-            found = re.match(r"listening on http://127\.0\.0\.1:(\d+) ", _ready_line(process))
-            assert found is not None
-            yield int(found[1])
-
-    @contextmanager
-    def _running(self, *words: str | Path, cwd: Path) -> Iterator[subprocess.Popen[str]]:
-        process = subprocess.Popen(
-            list(map(str, (self._script, "--port", "0", *words))),
-            cwd=cwd,
-            env=environment(HOME=str(self.home)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-        )
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.communicate(timeout=LIMIT_S)
-
-
-def _ready_line(process: subprocess.Popen[str]) -> str:
-    """Once it is there."""
-    assert process.stdout is not None
-    said = ""
-    for line in process.stdout:
-        if line.startswith("listening on "):
-            return line
-        said += line
-    raise AssertionError(f"it ended: {said}")
-
-
 def _asked(port: int, path: str) -> tuple[int, str]:
     """Status and text of a page, or of what it asks for."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
@@ -222,36 +112,10 @@ def _asked(port: int, path: str) -> tuple[int, str]:
         connection.close()
 
 
-def _streamed(port: int) -> str:
-    """The text of a stream that came in pieces and has its end mark."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
-    body = {"model": "demo", "stream": True, "messages": [{"role": "user", "content": "Hello!"}]}
-    try:
-        connection.request(
-            "POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"}
-        )
-        answer = connection.getresponse()
-        events = [
-            line[6:] for line in answer.read().decode("utf-8").splitlines() if line.startswith("data: ")
-        ]
-    finally:
-        connection.close()
-    assert answer.status == 200 and events[-1] == "[DONE]"
-    deltas = [json.loads(event)["choices"][0]["delta"].get("content") or "" for event in events[:-1]]
-    pieces = [delta for delta in deltas if delta]
-    assert len(pieces) > 1
-    return "".join(pieces)
-
-
 @pytest.fixture(scope="module")
 def program(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
     folder = tmp_path_factory.mktemp("environment")
-    venv.EnvBuilder(with_pip=False).create(folder)
-    python = folder / SCRIPTS / f"python{EXE}"
-    python_of_tests("pip", "--python", python, "install", "--quiet", "--no-deps", wheel_of(built), cwd=folder)
-    place = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
-    needed = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    Path(place, "of_the_tests.pth").write_text("\n".join(needed), "utf-8")
+    install(make_environment(folder), wheel_of(built))
     return Program(folder, tmp_path_factory.mktemp("home"))
 
 
@@ -340,7 +204,13 @@ class TestProgram:
         """In the folder that is served, whatever its name is; not in that of the program."""
         program("--init", "x", cwd=tmp_path)
         (tmp_path / "x" / "Public").rename(tmp_path / name)
-        words = ("--dry-run", "Main", "--User", "tool-agent", "--PublicDirectory", tmp_path / name)
+        node = {
+            "type": "PythonModule",
+            "module_path": "Public/workflow_python_scripts/mcp_agent/prepare_tools.py",
+        }
+        workflow = tmp_path / name / "Configs" / "Workflows" / "agent" / "Main.json"
+        workflow.write_text(json.dumps([node]), "utf-8")
+        words = ("--dry-run", "Main", "--User", "agent", "--PublicDirectory", tmp_path / name)
         (tmp_path / "elsewhere").mkdir()
         told = program(*words, cwd=tmp_path / "elsewhere")
         script = tmp_path / name / "workflow_python_scripts" / "mcp_agent" / "prepare_tools.py"

@@ -165,3 +165,38 @@ class TestReason:
         service.request_cancellation("c", "DELETE")
         service.acknowledge_cancellation("c")
         assert service.reason("c") == ""
+
+
+class TestScopes:
+    """A part of a request's work, which can be cancelled alone."""
+
+    def test_it_is_cancelled_with_its_request(self, service):
+        heard = []
+        with service.scope("a") as part:
+            service.register_abort_callback(part, lambda: heard.append(part))
+            service.request_cancellation("a", "hang-up")
+            assert service.is_cancelled(part)
+            assert service.reason(part) == "hang-up"
+        assert heard == [part]
+
+    def test_one_of_a_cancelled_request_is_cancelled_from_the_beginning(self, service):
+        service.request_cancellation("a")
+        with service.scope("a") as part:
+            assert service.is_cancelled(part)
+
+    def test_alone_it_leaves_the_request_and_its_other_parts(self, service):
+        with service.scope("a") as part, service.scope("a") as other:
+            service.cancel_scope(part)
+            assert service.is_cancelled(part)
+            assert not service.is_cancelled("a") and not service.is_cancelled(other)
+
+    def test_a_part_of_a_part_ends_with_both(self, service):
+        with service.scope("a") as part, service.scope(part) as inner:
+            service.request_cancellation("a")
+            assert service.is_cancelled(inner)
+
+    def test_nothing_is_remembered_of_it(self, service):
+        with service.scope("a") as part:
+            service.cancel_scope(part)
+        assert not service.get_all_cancelled_requests()
+        assert not service._callbacks

@@ -7,7 +7,14 @@ import logging
 import pytest
 
 from Middleware.common.request_context import RequestContext
-from Middleware.services.run_trace import BODY_LIMIT, HEAD_BYTES, CallTrace, NodeTrace, Observers
+from Middleware.services.run_trace import (
+    BODY_LIMIT,
+    HEAD_BYTES,
+    CallTrace,
+    NodeTrace,
+    Observers,
+    TracedBranch,
+)
 
 
 class Seen:
@@ -321,3 +328,33 @@ def test_a_call_that_waits_is_told_twice(observers):
     traced.end_wait()
     assert traced.node.waits[0].ended
     assert seen.told[2:] == [("wait", "A"), ("wait", "A")]
+
+
+class TestBranches:
+    """Several chains of calls of one node at the same time."""
+
+    def test_each_knows_its_own_calls(self, observers):
+        """And the node knows them all."""
+        observers.observe(Seen(keeps_text=True))
+        at = named(observers.begin("r1", "/")).node(NodeTrace("w", 1, "Candidates"))
+        one, other = TracedBranch(*at), TracedBranch(*at)
+        first = one.call(CallTrace("model", "Big", "x", "m")).call
+        second = other.call(CallTrace("model", "Small", "x", "m")).call
+        one.note_answer("one", "")
+        other.note_cleaning("two", "2", [], None)
+        assert at.node.calls == [first, second]
+        assert [(call.raw, call.cleaned) for call in at.node.calls] == [("one", "one"), ("two", "2")]
+        assert (one.last_model_call, other.last_model_call) == (first, second)
+
+    def test_each_ends_its_own_waiting(self, observers):
+        """That of the other goes on."""
+        observers.observe(Seen())
+        at = observers.begin("r1", "/").node(NodeTrace("w", 1, "Candidates"))
+        one, other = TracedBranch(*at), TracedBranch(*at)
+        one.begin_wait("a slot of Big")
+        other.begin_wait("a slot of Small")
+        one.end_wait()
+        assert [(wait.what, bool(wait.ended)) for wait in at.node.waits] == [
+            ("a slot of Big", True),
+            ("a slot of Small", False),
+        ]

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Middleware.utilities.config_masks import restore_secrets, secrets_in, shown_text, shown_value
+from Middleware.utilities.config_masks import (
+    restore_secrets,
+    secrets_in,
+    shown_text,
+    shown_value,
+    stand_in_for_secrets,
+)
 
 ENDPOINT = (
     '{"apiKey": "sk-1234567890abcdef", "endpoint": "http://u:pw123456@h:1",'
@@ -77,6 +83,26 @@ class TestShown:
     def test_nesting_costs_no_time(self):
         """A text of open brackets alone is no file, and holds nothing."""
         assert shown_text("[" * 20_000) == "[" * 20_000
+
+
+class TestStandIns:
+    def test_a_secret_becomes_what_it_is_given(self):
+        """At its place, with comments and spaces as they are; None leaves it."""
+        text = '{ // mine\n  "apiKey": "hunter2hunter2",  "token": "abcdefgh", "n": 1 }'
+        seen = []
+
+        def stand_in(pointer, value, shown):
+            seen.append((pointer, value, shown))
+            return "${ENV:KEY}" if pointer == "/apiKey" else None
+
+        made = stand_in_for_secrets(text, stand_in)
+        assert made == text.replace("hunter2hunter2", "${ENV:KEY}")
+        assert seen == [("/apiKey", "hunter2hunter2", "***"), ("/token", "abcdefgh", "***")]
+
+    def test_a_secret_in_a_comment_is_hidden(self):
+        """Nothing can stand in for it."""
+        made = stand_in_for_secrets('{ // Authorization: Bearer abcdefgh12345678\n "a": 1 }', lambda *_: None)
+        assert "abcdefgh" not in made and '"a": 1' in made
 
 
 class TestRestored:

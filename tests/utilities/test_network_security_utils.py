@@ -478,6 +478,28 @@ def passed(policy: AddressPolicy, url: str) -> bool:
     return True
 
 
+class TestNamedHosts:
+    """Hosts that a list names may lie in the own network, where the node says so."""
+
+    POLICY = AddressPolicy(
+        True, ("127.0.0.1", "box.lan:81", ".example.org"), lambda *_: ["10.0.0.1"], named_may_be_private=True
+    )
+
+    @pytest.mark.parametrize(
+        ("url", "may"),
+        [
+            ("http://127.0.0.1/", True),
+            ("http://box.lan:81/", True),
+            ("http://box.lan/", False),
+            ("http://a.example.org/", False),
+            ("http://10.0.0.1/", False),
+        ],
+    )
+    def test_only_whole_names_count(self, url, may):
+        """Anybody may have made a subdomain that points inside."""
+        assert passed(self.POLICY, url) is may
+
+
 class TestSystemResolver:
     """The one look-up."""
 

@@ -37,11 +37,13 @@ from Middleware.config.validation import ERROR, Finding
 from Middleware.services.backup.archive import Archive, BackupRefused, Manifest
 from Middleware.services.backup.restoring import (
     Plan,
+    keep_links,
     kept_files,
     lacking_space,
     plan_restore,
     refused_names,
     run_restore,
+    show_what_stays,
     unpack,
     unpacked_roots,
 )
@@ -167,9 +169,13 @@ def _preview(archive: Archive, plan: Plan, in_the_way: list[Path]) -> int:
     archive.check()
     with tempfile.TemporaryDirectory() as folder:
         looked_at = replace_discussions(plan)
-        unpack(archive, looked_at, lambda number: _numbered(Path(folder), plan, number))
-        roots = unpacked_roots(looked_at, lambda number: _numbered(Path(folder), plan, number))
-        errors = _new_errors(plan.manifest, roots)
+
+        def folder_of(number: int) -> Path:
+            return _numbered(Path(folder), plan, number)
+
+        unpack(archive, looked_at, folder_of)
+        keep_links(looked_at, folder_of)
+        errors = _new_errors(looked_at, unpacked_roots(looked_at, folder_of))
     _tell_findings(errors)
     _tell_masked(plan.manifest)
     return 1 if errors else 0
@@ -204,12 +210,14 @@ def _exchange(archive: Archive, plan: Plan, in_the_way: list[Path]) -> int:
         errors: list[Finding] = []
 
         def is_fit(roots: Mapping[str, Path]) -> bool:
-            errors.extend(_new_errors(plan.manifest, roots))
+            errors.extend(_new_errors(plan, roots))
             return not (errors and in_the_way)
 
         done = run_restore(archive, plan, _version_file(plan), is_fit)
     _tell_findings(errors)
     if not done:
+        if kept is not None:
+            kept.unlink(missing_ok=True)  # it is all still there
         print(
             "error: nothing was changed, because the configuration of the backup has errors here that it did "
             "not have when it was written; restore it into an empty folder to correct them"
@@ -260,17 +268,19 @@ def _version_file(plan: Plan) -> bytes | None:
     return data_version_bytes(DataVersion(was, known.backups))
 
 
-def _new_errors(manifest: Manifest, roots: Mapping[str, Path]) -> list[Finding]:
-    """Errors of the unpacked configuration that were not there when it was backed up; keys that were taken
+def _new_errors(plan: Plan, roots: Mapping[str, Path]) -> list[Finding]:
+    """Errors that the configuration will have and did not have when it was backed up; keys that were taken
     out are told by themselves.
     """
     if CONFIG not in roots:
         return []
     before = launch_facts()
     public = roots.get(PUBLIC, before.public_directory)
+    looked_at = {name: folder for name, folder in roots.items() if name in (CONFIG, PUBLIC)}
     set_launch_facts(replace(before, config_directory=roots[CONFIG], public_directory=public))
     try:
-        findings = check_tree(checked_tree(roots[CONFIG]).snapshot())
+        with show_what_stays(plan, looked_at):
+            findings = check_tree(checked_tree(roots[CONFIG]).snapshot())
     finally:
         set_launch_facts(before)
     return [
@@ -278,7 +288,7 @@ def _new_errors(manifest: Manifest, roots: Mapping[str, Path]) -> list[Finding]:
         for finding in findings
         if finding.level == ERROR
         and finding.message != MASKED
-        and error_places([finding])[0] not in manifest.errors
+        and error_places([finding])[0] not in plan.manifest.errors
     ]
 
 

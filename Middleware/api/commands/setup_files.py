@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from Middleware.api.commands.init import BESIDE, PARTS, copy_examples
 from Middleware.common.instance_global_variables import LaunchFacts, shipped_public
 from Middleware.common.types import JsonObject
-from Middleware.config.drafts import draft_snapshot
+from Middleware.config.drafts import drafts_snapshot
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import USER_POINTER
 from Middleware.utilities.file_utils import is_device_name
@@ -36,13 +35,13 @@ _PRIVATE = 0o600
 @dataclass(frozen=True, slots=True)
 class ChatKind:
     """What a user does. `example`: the example user whose files are taken. `needs`: what must be there beside
-    a model, for people. `runs_scripts`: those that ship, with the tools of an MCP server.
+    a model, for people. `uses_files`: its tools are those of `MCPServers/files.json`.
     """
 
     name: str
     example: str
     needs: str = ""
-    runs_scripts: bool = False
+    uses_files: bool = False
 
 
 KINDS = (
@@ -56,10 +55,10 @@ KINDS = (
     ChatKind("router", "router"),
     ChatKind(
         "agent",
-        "tool-agent",
+        "agent",
         "The agent's tools are those of MCPServers/files.json, which needs Node.js and the extra `mcp`. "
         "Without them it answers without tools.",
-        runs_scripts=True,
+        uses_files=True,
     ),
     ChatKind("draft and critic", "draft-criticise-answer"),
 )
@@ -179,7 +178,7 @@ def _shared_files(kind: ChatKind, endpoint: JsonObject, user: JsonObject) -> Ite
     names += [f"{presets}/{path.name}" for path in (shipped_public() / CONFIGS / presets).glob("*.json")]
     templates = (user.get("chatPromptTemplateName"), endpoint.get("promptTemplate"))
     names += [f"PromptTemplates/{name}.json" for name in templates if name]
-    names += ["MCPServers/files.json"] if kind.runs_scripts else []
+    names += ["MCPServers/files.json"] if kind.uses_files else []
     for name in names:
         yield name, _example_bytes(name)
 
@@ -199,9 +198,7 @@ def text_of(document: object) -> bytes:
 
 def draft_of(snapshot: ConfigSnapshot, files: Mapping[str, bytes]) -> ConfigSnapshot:
     """The config tree as it will be once these files are written."""
-    for file, text in files.items():
-        snapshot = draft_snapshot(snapshot, file, text)
-    return snapshot
+    return drafts_snapshot(snapshot, files)
 
 
 def seen_tree(place: SetupPlace) -> ConfigSnapshot:
@@ -212,13 +209,8 @@ def seen_tree(place: SetupPlace) -> ConfigSnapshot:
 # Writing.
 
 
-def write_setup(
-    place: SetupPlace,
-    files: Mapping[str, bytes],
-    user: str,
-    scripts: Mapping[Path, bytes] = MappingProxyType({}),
-) -> list[Path]:
-    """Write the files, in their order, and `scripts`; the paths of `files`.
+def write_setup(place: SetupPlace, files: Mapping[str, bytes], user: str) -> list[Path]:
+    """Write the files, in their order; their paths.
 
     A new tree has the examples, too, and serves `user` when nobody is named. Raises OSError; then, and when
     it is stopped, everything is as it was.
@@ -226,16 +218,8 @@ def write_setup(
     if place.is_new:
         _write_tree(place, {**files, USER_POINTER: text_of({"currentUser": user})})
     else:
-        _write_beside({**scripts, **{place.config / file: text for file, text in files.items()}})
+        write_beside({place.config / file: text for file, text in files.items()})
     return [place.config / file for file in files]
-
-
-def lacking_scripts(place: SetupPlace, kind: ChatKind) -> dict[Path, bytes]:
-    """The shipped scripts, for a user who runs them in a Public root that has no folder of scripts."""
-    shipped, folder = shipped_public() / SCRIPTS, place.public / SCRIPTS
-    if not kind.runs_scripts or os.path.lexists(folder):
-        return {}
-    return {folder / path.relative_to(shipped): path.read_bytes() for path in sorted(shipped.rglob("*.py"))}
 
 
 def _write_tree(place: SetupPlace, files: Mapping[str, bytes]) -> None:
@@ -274,8 +258,10 @@ def _move_parts(made: Path, place: SetupPlace) -> None:
         raise
 
 
-def _write_beside(files: Mapping[Path, bytes]) -> None:
-    """Into a tree that is there."""
+def write_beside(files: Mapping[Path, bytes]) -> None:
+    """Write new files into a tree that is there, in their order. Raises OSError; then, and when it is
+    stopped, none of them is there. One that is there already is a FileExistsError.
+    """
     folders: list[Path] = []
     written: list[Path] = []
     try:

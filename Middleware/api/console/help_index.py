@@ -36,6 +36,10 @@ NUMBERED = (
         "agent1Thinking",
         "The thoughts of the model of node 1, empty if there are none; the same for 2, 3, ...",
     ),
+    (
+        "agent1ToolCalls",
+        "The calls of tools that node 1 made, as JSON, if it is an Agent; the same for 2, 3, ...",
+    ),
 )
 """Variables that exist in any number."""
 

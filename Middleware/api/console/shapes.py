@@ -132,6 +132,7 @@ def summary(
         "at": round(run.wall, 3),
         "seq": seq,
         "user": run.user or None,
+        "key": run.key or None,
         "workflow": workflow_of(run),
         "front": run.front or None,
         "path": run.path,
@@ -296,6 +297,7 @@ def _call(run: RunTrace, name: str, k: int, call: CallTrace, secrets: Secrets) -
         "load_s": _rounded(load_seconds(call)),
         "prompt_s": None if call.prompt_s is None else round(call.prompt_s, 3),
         "backup_of": call.backup_of or None,
+        "chosen": call.chosen,
         "error": _masked_or_none(call.error, secrets),
         "body": ref(f"{name}.body", body_text(call), secrets),
         "raw": ref(f"{name}.raw", raw_text(call), secrets),
@@ -341,6 +343,11 @@ def _round_seconds(seconds: float | None) -> float | None:
 # Runs as the page is told of them: what shapes need to know of the rest of the server is looked up here.
 
 
+def _turn(run: RunTrace) -> tuple[bool, float]:
+    """Whose turn comes first: what a front end asks for itself stands behind people."""
+    return run.task is not None, run.queued
+
+
 class Look:
     """One look at the runs of a server, newest first. `clock`: as `time.monotonic`."""
 
@@ -348,8 +355,8 @@ class Look:
         self.hub, self.now = hub, clock()
         self.seq: int = hub.recorder.seq  # before the list: what comes between is looked at again
         self.runs: list[RunTrace] = hub.recorder.runs()
-        waiting = [run.id for run in reversed(self.runs) if run.state == "waiting"]
-        self._line = {run_id: place for place, run_id in enumerate(waiting, 1)}
+        waiting = sorted((run for run in self.runs if run.state == "waiting" and run.queued), key=_turn)
+        self._line = {run.id: place for place, run in enumerate(waiting, 1)}
 
     @cached_property
     def _holders(self) -> list[str]:

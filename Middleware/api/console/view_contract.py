@@ -35,8 +35,10 @@ from Middleware.api.requests.access import (
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, typed_fields
 from Middleware.common.types import JsonObject
+from Middleware.config.key_file import KeyEntry
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import describe_value
+from Middleware.services.key_limits import KeyNumbers
 from Middleware.services.loaded_models import LoadedModels
 
 # --------------------------------------------------------------------------
@@ -289,6 +291,15 @@ class Reply(NamedTuple):
     stream: Iterable[bytes] | None = None
 
 
+class KeyRow(NamedTuple):
+    """One key of the keys file. `seen`: Unix seconds of its last request, None: it sent none."""
+
+    entry: KeyEntry
+    numbers: KeyNumbers
+    seen: float | None
+    expired: bool
+
+
 @dataclass(frozen=True)
 class Hub:
     """What views may know of the server.
@@ -299,6 +310,7 @@ class Hub:
     `needs_key`: every client must bring a key. `history`: the folder of the history of runs, None: there is
     none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
     loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each.
+    `has_keys()`: there is a keys file; `keys()`: how many keys it has, and the rows of some, else None.
     """
 
     recorder: Any
@@ -317,6 +329,8 @@ class Hub:
     loaded: LoadedModels = field(default_factory=LoadedModels)
     tell_loaded: Callable[[Iterable[tuple[str, str]]], object] = list
     probes: Probes = field(default_factory=Probes)
+    has_keys: Callable[[], bool] = lambda: False
+    keys: Callable[[], tuple[int, list[KeyRow]] | None] = lambda: None
 
 
 class Ask:

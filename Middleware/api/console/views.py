@@ -22,6 +22,7 @@ from Middleware.api.console import (
     file_views,
     help_index,
     history_views,
+    key_views,
     loaded_views,
     workflow_files,
 )
@@ -42,6 +43,7 @@ from Middleware.api.console.shapes import ODD, SLOW, Look, name_asked
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.wsgi.doors import on_one_line
+from Middleware.common.asker import NO_NAME
 from Middleware.common.errors import ConfigError, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
 from Middleware.common.secrets import mask_secrets, mask_text, without_quoted_secrets
@@ -225,7 +227,7 @@ def runs(ask: Ask) -> JsonObject:
     """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all;
     `counts`: of all that are kept, how many fit each of the words that `state` knows beside a run's own.
     """
-    wish = ask.words("user", "workflow", "name", "state", "text", "before", "limit")
+    wish = ask.words("user", "key", "workflow", "name", "state", "text", "before", "limit")
     limit = ask.number("limit", DEFAULT, 1, MOST)
     states = _states(wish["state"])
     look = Look(ask.hub)
@@ -273,10 +275,11 @@ def cancel(ask: Ask, run_id: str) -> JsonObject:
 
 
 def numbers(ask: Ask) -> JsonObject:
-    """GET `numbers`; `history`: whether there is one of more than an hour."""
+    """GET `numbers`; `history`: whether there is one of more than an hour; `keys`: whether there is a keys
+    file."""
     ask.words()
     series: JsonObject = ask.hub.hour.series()
-    return {**series, "history": ask.hub.history is not None}
+    return {**series, "history": ask.hub.history is not None, "keys": ask.hub.has_keys()}
 
 
 def _states(wish: str) -> set[str]:
@@ -303,6 +306,8 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
     fits: list[Fits] = []
     if wish["user"]:
         fits.append(lambda run: run.user == wish["user"])
+    if wish["key"]:
+        fits.append(lambda run: (run.key or NO_NAME) == wish["key"])
     if wish["name"]:
         fits.append(lambda run: name_asked(run) == wish["name"])
     if states:
@@ -320,7 +325,7 @@ def _holds_text(look: Look, run: RunTrace, needle: str) -> bool:
     secrets = look.secrets(run)
     needles = (needle, json.dumps(needle)[1:-1])
     nodes = list(run.nodes)
-    facts: list[Text] = [run.id, run.user, *workflow_names(run), run.error]
+    facts: list[Text] = [run.id, run.user, run.key, *workflow_names(run), run.error]
     facts += [fact for node in nodes for fact in (node.title, node.endpoint, node.error)]
     facts += [fact for node in nodes for call in list(node.calls) for fact in (call.endpoint, call.error)]
     return any(
@@ -362,6 +367,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     endpoint_views.ROUTES,
     loaded_views.LOADED_ROUTES,
     history_views.HISTORY_ROUTES,
+    key_views.KEY_ROUTES,
     help_index.HELP_ROUTES,
     file_views.ROUTES,
     DRY_RUN_ROUTES,

@@ -47,7 +47,8 @@ STRANGER = Asker(entry=_NOBODYS)
 class KeyCheck:
     """`api_keys`: of the command line. `file`: None: there is none, and none can appear.
 
-    `wrong_keys`: how many requests came with a key that is none.
+    `note_wrong_key()` is called for each request that came with a key that is none. `seen`: name of an entry
+    -> Unix seconds of its last request.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class KeyCheck:
         self._lines = WrongKeyLines()
         self._values: dict[str, tuple[date, set[str]]] = {}
         self._lock = threading.Lock()
-        self.wrong_keys = 0
+        self.note_wrong_key: Callable[[], object] = _note_nothing
+        self.seen: dict[str, float] = {}
 
     @property
     def ring(self) -> KeyRing | None:
@@ -83,13 +85,14 @@ class KeyCheck:
         if ring is None and not self._digests:
             return None
         sent = keys_sent(headers)
-        expired = False
+        expired, now = False, self._clock()
         for key in sent:
             digest = digest_of(key)
             entry = ring.find(digest) if ring is not None else None
-            if entry is not None and entry.has_expired(self._clock()):
+            if entry is not None and entry.has_expired(now):
                 expired = True
             elif entry is not None:
+                self.seen[entry.name] = now
                 return Asker(entry.name, f"key {entry.name}", key, entry, self._turns_value(entry, headers))
             elif digest in self._digests and not (ring is not None and ring.broken):
                 return Asker(key=key, owner="" if ring is None else f"hash {digest[:16]}")
@@ -146,9 +149,13 @@ class KeyCheck:
         """
         if str(error) != WRONG:
             return True
-        self.wrong_keys += 1
+        self.note_wrong_key()
         self._lines.add(address)
         return False
+
+
+def _note_nothing() -> None:
+    """Default of `KeyCheck.note_wrong_key`."""
 
 
 class WrongKeyLines:

@@ -17,7 +17,7 @@ from typing import Any
 from flask import current_app
 
 from Middleware.api.client_watch import Watch
-from Middleware.common.asker import ANYBODY, Asker
+from Middleware.common.asker import ANYBODY, NO_NAME, Asker
 from Middleware.common.costs import cost_text
 from Middleware.common.errors import (
     ClientRequestError,
@@ -136,7 +136,7 @@ class RequestLife:
         first = "-" if self.first is None or not self.tokens else f"{self.first - self.arrived:.2f} s"
         with nullcontext() if self.request is None else enter_request(self.request):
             logger.info(
-                "request %s: %s%s %s: %s in %.2f s, first token %s, %d tokens%s%s%s",
+                "request %s: %s%s %s: %s in %.2f s, first token %s, %d tokens%s%s%s%s",
                 self.request_id,
                 outdated_first(outdated_files(self.request).values()),
                 method,
@@ -148,6 +148,7 @@ class RequestLife:
                 _of_workflow(self.request),
                 cost,
                 f", {self.end}" if self.end else "",
+                _of_key(self.asker),
             )
 
     def at_end(self, ending: Callable[[], object]) -> None:
@@ -243,6 +244,11 @@ def _of_workflow(request: RequestContext | None) -> str:
     if took is None:
         return ""
     return f", workflow {took['prompt_tokens']} + {took['completion_tokens']} in {took['calls']} calls"
+
+
+def _of_key(asker: Asker) -> str:
+    """Whose key it came with; nothing where there is no keys file."""
+    return f", key {asker.shown_name or NO_NAME}" if asker.owner else ""
 
 
 def _cost_of(request: RequestContext | None) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from flask.views import MethodView
 
+from Middleware.common.asker import ANYBODY, NO_NAME, Asker
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import JsonObject
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply, is_under
@@ -50,22 +51,25 @@ def send_error(
     *,
     is_told: bool = True,
 ) -> Iterable[bytes]:
-    """The reply as JSON in the shape of the protocol; the log tells of a refusal, where `is_told`."""
+    """The reply as JSON in the shape of the protocol, its headers alone for HEAD; the log tells of a refusal,
+    where `is_told`."""
     if is_told:
         log_refusal(reply, environ)
     body = compact_json(protocol.error_body(reply)).encode("utf-8", "replace")
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}
     start_response(status_line(reply.status), list(headers.items()))
-    return [body]
+    return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 
 def log_refusal(reply: ErrorReply, environ: dict[str, Any]) -> None:
     """One line for a request that the client has to mend: who asked for what, and why it was refused."""
     if 400 <= reply.status < 499:
+        asker: Asker = environ.get(ASKER, ANYBODY)
         logger.warning(
-            "%d for %s: %s %s: %s",
+            "%d for %s%s: %s %s: %s",
             reply.status,
             environ.get("REMOTE_ADDR") or "unknown",
+            f" with key {asker.shown_name or NO_NAME}" if asker.owner else "",
             on_one_line(environ.get("REQUEST_METHOD", "")),
             on_one_line(environ.get("PATH_INFO", "")),
             on_one_line(reply.message),
@@ -109,7 +113,8 @@ _PLACE = re.compile(r"<(?:(path):)?\w+>")
 
 CONSOLE_ROOT = "/console"
 METRICS_PATH = "/metrics"
-"""Served beside the front ends."""
+USAGE_PATH = "/v1/usage"
+"""Served beside the front ends; the latter where there is a keys file."""
 
 
 def is_console(path: str) -> bool:
@@ -207,7 +212,7 @@ class Doors:
         self._lasting: dict[str, Route] = {}
         self._patterns: list[tuple[re.Pattern[str], Route]] = []
         self._roots: dict[str, ClientProtocol] = {}
-        self._paths = {METRICS_PATH}
+        self._paths = {METRICS_PATH, USAGE_PATH}
         self._path_patterns: list[re.Pattern[str]] = []
         for protocol, routes in front_ends:
             self._protocols.append(protocol)

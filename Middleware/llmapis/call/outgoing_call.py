@@ -395,7 +395,10 @@ class OpenStream(Iterator[Batch]):
         self._is_pulled = True
         batch: Batch | None = None
         try:
-            batch = self._next_batch()
+            try:
+                batch = self._read_batch()
+            except BackendError as error:
+                batch = self._read_second_answer(error)
         except RequestCancelled:
             self._end("cancelled", DRAIN_S)
         except BackendError as error:
@@ -412,27 +415,23 @@ class OpenStream(Iterator[Batch]):
             self._given = any(map(is_visible, batch))
         return batch
 
-    def _next_batch(self) -> Batch | None:
-        """As `_read_batch`, of a second answer where the first one is no good and nothing of it was given."""
-        try:
-            batch = self._read_batch()
-            if self._reader.bad_call and not self._given and batch:
-                raise told_error(self._call.endpoint, batch[-1]["error"])
-            return batch
-        except BackendError as error:
-            is_slip = self._reader.bad_call and error.kind == "protocol_error"
-            if self._given or not self._asks_again or not is_slip:
-                raise
-            logger.warning("%s; trying once more", error)
+    def _read_second_answer(self, error: BackendError) -> Batch | None:
+        """The first batch of another answer, where this one failed because its call is no good and nothing
+        of it was given. Else raises the error."""
+        is_slip = self._reader.bad_call and error.kind == "protocol_error"
+        if self._given or not self._asks_again or not is_slip:
+            raise error
+        logger.warning("%s; trying once more", error)
         self._asks_again = False
         if self._call.log.meter is not None:
             self._call.log.meter.note_lost_answer(self._reader.state.usage)
         self._answer.close()
         self._read_from(self._call.post())
-        return self._next_batch()
+        return self._read_batch()
 
     def _read_batch(self) -> Batch | None:
-        """What one read brings; None: the answer is over. Raises BackendError, RequestCancelled."""
+        """What one read brings; None: the answer is over. Raises BackendError, also for a call that is no
+        good as long as nothing was given, and RequestCancelled."""
         if self._reader.ended:
             return None
         reader, call = self._reader, self._call
@@ -451,6 +450,8 @@ class OpenStream(Iterator[Batch]):
             return []
         if batch:
             call.log.note_batch(batch)
+            if reader.bad_call and not self._given:
+                raise told_error(call.endpoint, batch[-1]["error"])
         return batch
 
     def _batch_of_failure(self, error: BackendError) -> Batch:

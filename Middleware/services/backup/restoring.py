@@ -10,7 +10,7 @@ import shutil
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -219,8 +219,8 @@ def run_restore(
     try:
         swap.begin()
         unpack(archive, plan, swap.new)
+        keep_links(plan, swap.new)
         if is_fit(unpacked_roots(plan, swap.new)):
-            _keep_links(plan, swap)
             swap.run(_steps(plan, swap, version_file))
             done = True
     finally:
@@ -269,15 +269,38 @@ def unpacked_roots(plan: Plan, folder_of: Callable[[int], Path]) -> dict[str, Pa
     return {name: folder_of(plan.bases.index(path)) for name, path in plan.targets.items()}
 
 
-def _keep_links(plan: Plan, swap: Swap) -> None:
-    """A link that leads out of all roots is in no backup. It goes along, if nothing comes in its place."""
+@contextmanager
+def show_what_stays(plan: Plan, roots: Mapping[str, Path]) -> Iterator[None]:
+    """Inside the block the unpacked folders of these roots also show, as links, what no exchange touches: of
+    a root, what the backup does not have. A system that gives links to few shows nothing.
+    """
+    shown: list[Path] = []
+    try:
+        for name, unpacked in roots.items():
+            there = plan.targets[name]
+            for child in sorted(there.iterdir()) if there.is_dir() else ():
+                link = unpacked / child.name
+                if not os.path.lexists(link):
+                    with suppress(OSError):
+                        link.symlink_to(child, target_is_directory=child.is_dir())
+                        shown.append(link)
+        yield
+    finally:
+        for link in shown:
+            link.unlink()
+
+
+def keep_links(plan: Plan, folder_of: Callable[[int], Path]) -> None:
+    """A link that leads out of all roots is in no backup. It goes along, if nothing comes in its place.
+    `folder_of`: as of `unpack`.
+    """
     for number, relative in plan.units:
         old = plan.path((number, relative))
         if old.is_symlink() or not old.is_dir():
             continue
         for link in _links_below(old):
             real = Path(os.path.realpath(link))
-            target = swap.new(number) / link.relative_to(plan.bases[number])
+            target = folder_of(number) / link.relative_to(plan.bases[number])
             if any(real.is_relative_to(base) for base in plan.bases) or os.path.lexists(target):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)

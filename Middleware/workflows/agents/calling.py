@@ -192,8 +192,9 @@ class JsonCalling(Calling):
 
     def __init__(self, prompt: AgentPrompt, tools: Sequence[AgentTool]) -> None:
         super().__init__(prompt, tools)
-        self._demand = describe_tools(tools) if tools else ""
-        self._schema = reply_schema(tools) if tools and prompt.takes_schema else None
+        is_bound = bool(tools) and prompt.takes_schema
+        self._demand = describe_tools(tools, bound=is_bound)
+        self._schema = reply_schema(tools) if is_bound else None
 
     def step(self, turns: Messages, choice: Any) -> CallArguments:
         return self._prompt.described_call(turns, self._demand, self._schema)

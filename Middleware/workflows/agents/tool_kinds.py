@@ -141,7 +141,7 @@ def _run_workflow(
     inputs = tuple(v if isinstance(v, str) else json_text(v) for v in entry.inputs_of(arguments))
     call_id = _call_id(context)
     with cancellation_service.scope(call_id) as scope:
-        timer = threading.Timer(timeout_s, cancellation_service.request_cancellation, (scope, "time-out"))
+        timer = threading.Timer(timeout_s, cancellation_service.cancel_scope, (scope, "time-out"))
         timer.daemon = True
         timer.start()
         call = ChildCall(

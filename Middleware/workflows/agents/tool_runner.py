@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
@@ -135,10 +136,10 @@ class _Calls:
     def give_up(self, sentence: str) -> None:
         """Nobody waits any more. `sentence`: why, for the model; empty: nobody asks."""
         for job in [*self._running, *self._waiting]:
-            if job in self._running:
-                cancellation_service.cancel_scope(job.part)
             job.given_up = True
             _end(job, sentence, TIMEOUT if sentence else CANCELLED)
+            if job in self._running:  # what comes of it now is dropped
+                cancellation_service.cancel_scope(job.part)
         self._running.clear()
         self._waiting.clear()
         self._give_back()
@@ -169,12 +170,18 @@ class _Calls:
         except RequestCancelled:
             result = "it was cancelled"
         except Exception as error:
-            logger.exception("the tool %r of an agent failed", job.call.name)
+            _log_fault(job.call.name, error)
             result, outcome = type(error).__name__, FAILED
         finally:
             stack.close()
             _end(job, result, outcome)
             self._over.put(job)
+
+
+def _log_fault(name: str, error: Exception) -> None:
+    """What nobody expected: its kind and its place. Its words may be what the tool read."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("the tool %r of an agent failed with %s\n%s", name, type(error).__name__, frames)
 
 
 def _end(job: ToolJob, result: str, outcome: str) -> None:

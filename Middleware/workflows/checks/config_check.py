@@ -112,6 +112,8 @@ def _names(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         inner = document.get(key)
         if isinstance(inner, Mapping):
             texts |= {json_pointer([key, name]): value for name, value in inner.items()}
+    words = document.get("args")
+    texts |= {f"/args/{at}": word for at, word in enumerate(words if isinstance(words, list) else ())}
     for pointer, text in texts.items():
         if isinstance(text, str):
             yield from ((pointer, match[1]) for match in ENV_REFERENCE.finditer(text))

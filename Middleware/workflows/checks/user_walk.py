@@ -43,6 +43,7 @@ from Middleware.config.workflows import (
     tool_file,
     tool_offer,
 )
+from Middleware.workflows.checks.agent_check import Children, agent_findings
 from Middleware.workflows.checks.endpoint_check import endpoint_findings, reading_remarks, with_backups
 from Middleware.workflows.checks.routing_check import lost_categories, meaning_remarks
 from Middleware.workflows.checks.workflow_check import (
@@ -54,6 +55,7 @@ from Middleware.workflows.checks.workflow_check import (
     variable_findings,
 )
 from Middleware.workflows.checks.workflow_graph import cycles, known_text
+from Middleware.workflows.handlers.base.base_workflow_node_handler import ModelChoice
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.models.node_keys import COMMON_KEYS
 
@@ -101,6 +103,7 @@ class Wanted:
     inputs: int = 0
     categorises: bool = False
     level: str = ERROR
+    is_tool: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +124,17 @@ class ModelUse:
 
 
 class UserWalk:
-    """The walk of one user. Made lazily, once."""
+    """The walk of one user. Made lazily, once. `with_shared`: whether shared workflows, which a client can
+    pick by the model name, belong to it.
+    """
 
-    def __init__(self, snapshot: ConfigSnapshot, user: UserSettings) -> None:
-        self._snapshot, self._user = snapshot, user
+    def __init__(self, snapshot: ConfigSnapshot, user: UserSettings, *, with_shared: bool = True) -> None:
+        self._snapshot, self._user, self._with_shared = snapshot, user, with_shared
         self._file = snapshot.find(paths.user_file(user.name)) or paths.user_file(user.name)
         self._reached: dict[str, _Reached] = {}
         self._findings: list[Finding] = []
         self._model_uses: list[ModelUse] = []
+        self._children: Children = {}
         self.files_read = {self._file}
         """Every file that the user reaches, faulty ones too; complete after `findings`."""
         self.endpoint_users: dict[str, dict[str, None]] = {}
@@ -152,6 +158,8 @@ class UserWalk:
             message = "not set, so PythonModule nodes may run scripts from any folder"
             found.append(Finding(self._file, "/pythonModuleRoots", NOTE, message))
         found += cycles({file: entry.children for file, entry in reached.items()})
+        files = [file for file in reached if only in (None, file)]
+        found += agent_findings(self._snapshot, files, self._children)
         return found
 
     def endpoints(self) -> list[str]:
@@ -200,8 +208,9 @@ class UserWalk:
                 self._faulty(error.file)
             return []
         if wanted.file in self._reached:
-            conditional = "/conditionalWorkflows/" in wanted.pointer
+            conditional = wanted.is_tool or "/conditionalWorkflows/" in wanted.pointer
             self._reached[wanted.file].children.append((workflow.file, conditional))
+            self._children.setdefault(wanted.file, []).append((wanted.pointer, workflow.file))
         entry = self._reached.get(workflow.file)
         if entry is None:
             entry = self._reached[workflow.file] = _Reached(workflow)
@@ -242,7 +251,7 @@ class UserWalk:
         """Where requests of this user begin, and what the user file names besides."""
         self._folders()
         user, snapshot = self._user, self._snapshot
-        shared = list(self._shared_workflows())
+        shared = list(self._shared_workflows()) if self._with_shared else []
         yield from self._own_roots(lives_on_shared=bool(shared))
         if user.chat_prompt_template_name:
             template = user.chat_prompt_template_name
@@ -286,6 +295,8 @@ class UserWalk:
 
     def _unfit_tools(self) -> list[Finding]:
         """What keeps a shared workflow from being the tool that its file makes it."""
+        if not self._with_shared:
+            return []
         try:
             offer = tool_offer(self._snapshot, self._user)
         except ConfigError:  # of the shared folder itself: told where it is followed
@@ -357,6 +368,7 @@ class UserWalk:
                     folder=child.folder,
                     calling_folder=workflow.folder,
                     inputs=child.inputs,
+                    is_tool=child.is_tool,
                 )
 
     def _node(self, place: NodePlace, workflow: WorkflowFile) -> None:
@@ -371,6 +383,7 @@ class UserWalk:
             self._model_uses.append(ModelUse(place.file, place.pointer, config, workflow.variables, *names))
         if endpoint is not None and node_handler(config.get("type")).CALLS_MODEL:
             self._fits(place.file, f"{place.pointer}/endpointName", lambda: ensure_generates(endpoint))
+        self._further_models(place, workflow, endpoint)
         self._embedder(place.file, place.pointer, config, "embeddingEndpointName")
         if endpoint is not None and config.get("readAhead") in ("start", "end"):
             for level, message in reading_remarks(endpoint):
@@ -398,11 +411,42 @@ class UserWalk:
                 f"{place.pointer}/structuredOutputFile",
                 lambda: load_structured_schema(self._snapshot, self._user, schema),
             )
-        field = node_handler(config.get("type")).MCP_SERVER_FIELD
-        if field and (server := known_text(config.get(field), workflow.variables)):
-            self._follow_name(
-                place.file, f"{place.pointer}/{field}", lambda: load_mcp_server(self._snapshot, server)
-            )
+        for pointer, named in node_handler(config.get("type")).servers(config):
+            if server := known_text(named, workflow.variables):
+                self._follow_name(
+                    place.file, f"{place.pointer}{pointer}", partial(load_mcp_server, self._snapshot, server)
+                )
+
+    def _further_models(self, place: NodePlace, workflow: WorkflowFile, own: EndpointConfig | None) -> None:
+        """Follow the other models that a node asks. `own`: its endpoint; None: it is not known."""
+        handler, variables = node_handler(place.config.get("type")), workflow.variables
+        for choice in handler.model_choices(place.config):
+            name, preset = (choice.holder.get(key) for key in choice.keys)
+            if own is None and name == place.config.get("endpointName"):
+                continue
+            pointer = f"{place.pointer}{choice.pointer}"
+            endpoint = self._model(place.file, pointer, choice.holder, variables, choice.keys)
+            if endpoint is not None:
+                self._fits(place.file, f"{pointer}/{choice.keys[0]}", partial(ensure_generates, endpoint))
+                use = ModelUse(place.file, place.pointer, place.config, variables, name, preset)
+                self._model_uses.append(use)
+        for choice in handler.equal_calls(place.config):
+            if self._never_varies(choice, variables):
+                message = "equal candidates give equal answers, because their preset has the temperature 0"
+                self._note(place.file, f"{place.pointer}{choice.pointer}", NOTE, message)
+
+    def _never_varies(self, choice: ModelChoice, variables: Mapping[str, Any]) -> bool:
+        """Whether the model is asked with the temperature 0, as far as the files say."""
+        name, preset = (known_text(choice.holder.get(key), variables) for key in choice.keys)
+        if not name:
+            return False
+        try:
+            endpoint = load_endpoint(self._snapshot, self._user, name)
+            samplers = load_samplers(self._snapshot, self._user, endpoint, preset)
+        except ConfigError:  # told where the name is followed
+            return False
+        temperature = {**samplers.block, **(samplers.append or {})}.get("temperature")
+        return temperature == 0 and not isinstance(temperature, bool)
 
     def _model(
         self,

@@ -143,7 +143,7 @@ _LITERAL_FIELDS = frozenset(
     ]
 )
 _NO_TEMPLATES = (_LITERAL_FIELDS - set(OVERRIDES)) | set(EARLY_FIELDS)
-_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking)")
+_OF_OUTPUT = re.compile(r"agent(\d{1,18})(Output|Thinking|ToolCalls|Candidates)")
 _A_WORD = re.compile(r"\w+")
 
 
@@ -241,7 +241,8 @@ def _template_names(text: str) -> list[str]:
 
 
 def output_named(name: str) -> tuple[int, str] | None:
-    """(node number, `Output` or `Thinking`) of `agentNOutput` and `agentNThinking`; None: another name."""
+    """(node number, `Output`, `Thinking` and so on) of `agentNOutput` and its like; None: another
+    name."""
     match = _OF_OUTPUT.fullmatch(name)
     return (int(match.group(1)), match.group(2)) if match else None
 
@@ -325,7 +326,11 @@ def _breaches(place: NodePlace) -> list[Finding]:
     """Breaches of SCHEMA. A text in a numeric field that has a default is a warning: the default is used."""
     must, _ = schemas_of(known_type(place.config.get("type")))
     found = validation.check(place.config, must, place.file, pointer=place.pointer, level=ERROR)
-    return [replace(f, level=WARNING) if _has_default(place, f) else f for f in found]
+    own = node_handler(place.config.get("type")).config_errors(place.config)
+    return [
+        *(replace(f, level=WARNING) if _has_default(place, f) else f for f in found),
+        *(place.finding(field, ERROR, message) for field, message in own),
+    ]
 
 
 def _has_default(place: NodePlace, finding: Finding) -> bool:
@@ -406,7 +411,7 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
         yield place.finding(field, WARNING, message)
     for field, message in handler.config_notes(config):
         yield place.finding(field, NOTE, message)
-    if is_responder and handler.children(config):
+    if is_responder and any(not child.is_tool for child in handler.children(config)):
         for field in _FOR_OWN_TEXT:
             if config.get(field):
                 message = (

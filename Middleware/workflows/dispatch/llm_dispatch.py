@@ -187,6 +187,8 @@ class LLMDispatchService:
         """What will be asked, and the tool call that must come of it, if one must; a dry run stops here.
 
         Raises ConfigError (no endpoint, unknown schema), ValueError (no messages)."""
+        if call.asked is not None:
+            return _asked_again(context, call.asked), None
         parts, make, demand = build_question(context, call)
         asked, clamp = assemble(parts, shaped_model(context, call), make)
         report_clamp(context, clamp)
@@ -234,6 +236,12 @@ class LLMDispatchService:
 # --- what is sent ---
 
 
+def _asked_again(context: ExecutionContext, asked: CallArguments) -> CallArguments:
+    """A prompt that was made before, in the shape of the model of this context, as a call of its own."""
+    own = replace(asked, request_id=context.request_id, trace=context.trace)
+    return own if own.rebuild is None else own.rebuild(own, node_model(context).llm)
+
+
 def build_question(
     context: ExecutionContext, call: LlmCall, *, late_comes_later: bool = False
 ) -> tuple[Parts, MakeCall, Demand | None]:
@@ -257,7 +265,7 @@ def build_question(
         tools=list(parts.sent_tools) or None,
         tool_choice=context.tool_choice if parts.sent_tools else None,
         parallel_tool_calls=taken.get("parallel_tool_calls") if parts.sent_tools else None,
-        schema=schema,
+        schema=schema if call.schema is None else call.schema,
         request_id=context.request_id,
         discussion_id=context.discussion_id,
         trace=context.trace,

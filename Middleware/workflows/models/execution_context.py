@@ -20,8 +20,10 @@ from Middleware.common.types import Batch, Batches, JsonObject, Messages, NodeCo
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.run_trace import TracedNode
 from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys
@@ -55,6 +57,7 @@ class NodeStream:
     counted).
     `value()`: the child's value, from its finish chunk on (cleaned streams only).
     `steps`: of an agent, also in a run that does not stream; its chunks say where a step ends.
+    `context`: of the call that makes it, where that is not the node's own; its rules clean the text.
     """
 
     batches: Batches
@@ -63,6 +66,7 @@ class NodeStream:
     value: Callable[[], NodeValue] | None = None
     running: bool = False
     steps: AgentSteps | None = None
+    context: ExecutionContext | None = None
 
 
 NodeResult: TypeAlias = NodeValue | NodeStream
@@ -76,6 +80,10 @@ class CleanText(str):
     """
 
     __slots__ = ()
+
+
+class CleanAnswer(LlmText, CleanText):
+    """The same of a model's answer, with the facts that came beside it."""
 
 
 def is_tool_call_answer(result: NodeResult) -> TypeGuard[JsonObject]:
@@ -130,7 +138,8 @@ class LlmCall:
     None = the context's. `stream`: false = the answer comes whole, whatever the context says. `bare`: no
     template goes around the texts. `whole`: the conversation goes as the client sent it, its system messages
     and tools too; nothing of the node is added. `for_agent`: the loop of an agent asks, which sees to tools
-    and their choice by itself.
+    and their choice by itself. `schema`: what the reply must fit (JSON Schema), in place of what the node
+    says. `asked`: the prompt, made before (`ExecutionContext.prepared`).
     """
 
     messages: Messages | None = None
@@ -143,6 +152,20 @@ class LlmCall:
     bare: bool = False
     whole: bool = False
     for_agent: bool = False
+    schema: JsonObject | None = None
+    asked: CallArguments | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of several calls of a node, which may be made at the same time. `request_id`: by which it alone is
+    cancelled. `changes`: fields of the node that are others here. `streams`: its answer goes to the user as
+    it comes, if the run streams.
+    """
+
+    request_id: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +279,35 @@ class ExecutionContext(ABC):
         """This context for an inner call with a config of its own (a settings file): numbers done, its model
         loaded. It never answers the user. Raises ConfigError.
         """
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether models are stubs, which all say the same."""
+        return False
+
+    def prepared(self, call: LlmCall) -> LlmCall:
+        """The call with its prompt, so that it can be dispatched several times and asks the same each time.
+        Raises ConfigError, ValueError as `dispatch`."""
+        return call
+
+    def branch(self, branch: Branch) -> ExecutionContext:
+        """This context for one of several calls: its model, its notes, its part of the trace. Raises
+        ConfigError."""
+        return self
+
+    def clean(self, answer: NodeValue) -> CleanAnswer:
+        """The text of an answer of this context's model, cleaned as an answer of its own; in `thinking` its
+        thoughts, which are no part of it."""
+        return CleanAnswer(result_text(answer))
+
+    def take_answer(self, of: ExecutionContext | None, usage: JsonObject | None = None) -> None:
+        """The node's answer is that of the branch `of`: its thoughts and numbers are the node's. None: the
+        answer is made of several, which took `usage` together."""
+        raise NotImplementedError
+
+    def note_value(self, name: str, text: str) -> None:
+        """Another value for the nodes behind: `{agent<N><name>}`."""
+        raise NotImplementedError
 
     def embeddings(self, endpoint: str) -> EmbeddingService:
         """What makes vectors. Raises ConfigError for an endpoint that is missing or not for embeddings."""

@@ -146,7 +146,7 @@ def keep_cleaning(
     if trace is None or not trace.run.keeps_text:
         return
     by = None if endpoint is None else (endpoint, context.config, context.user.raw, opening)
-    trace.node.note_cleaning(made.raw, made.text, made.thoughts, by)
+    trace.note_cleaning(made.raw, made.text, made.thoughts, by)
 
 
 # --------------------------------------------------------------------------
@@ -297,10 +297,13 @@ class Delivery:
         answered: Callable[[Delivery, str], None],
     ) -> None:
         self._context, self._result = context, result
+        if isinstance(result, NodeStream) and result.context is not None:
+            self._context = context = result.context
         self._answered = answered
         self.value: NodeValue = None
         self.thoughts: list[str] = []
         self._sent = SentAnswer(node=context.config, usage=usage, prompt_tokens=prompt_tokens)
+        self._in_steps = isinstance(result, NodeStream) and result.steps is not None
         self._cleaner = self._make_cleaner()
         self._first: FirstText | None = None
         if context.trace is not None and context.stream:
@@ -317,6 +320,9 @@ class Delivery:
         whole: Batch = []
         try:
             for batch in raw:
+                if self._in_steps and batch and "progress" in batch[0]:
+                    yield batch  # no part of the answer
+                    continue
                 out = self._pass(batch if cleaner is None else cleaner.clean_batch(batch))
                 if not context.stream:
                     whole += out

@@ -16,23 +16,32 @@ import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node typ
 from Middleware.common.copies import copy_with
 from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, JsonObject, Messages, NodeConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.data_folders import lock_database_of
+from Middleware.services.run_trace import TracedBranch
 from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, steady_window_of
 from Middleware.workflows.handlers.node_types import number_defaults
 from Middleware.workflows.models.execution_context import (
+    Branch,
     ChildCall,
+    CleanAnswer,
     ExecutionContext,
     LlmCall,
     NodeResult,
     NodeStream,
+    NodeValue,
+    is_tool_call_answer,
+    result_text,
 )
 from Middleware.workflows.models.node_keys import EARLY_CHOICES
+from Middleware.workflows.processors.delivery import cleaned_result
 from Middleware.workflows.processors.run import Run, progress_batch, responder_index
 from Middleware.workflows.variables import workflow_variable_manager as variables
 from Middleware.workflows.variables.conversation import VariableSource
@@ -88,12 +97,18 @@ RunChild: TypeAlias = "Callable[[NodeContext, ChildCall], NodeResult]"
 @dataclass(slots=True)
 class CallNotes:
     """What the LLM calls of one node brought besides their text. `thinking`: what they thought; of the last
-    one `usage`: the backend's numbers, `prompt_tokens()`: an estimate of its prompt.
+    one `usage`: the backend's numbers, `prompt_tokens()`: an estimate of its prompt. `values`: what the nodes
+    behind can name besides its output, by the end of that name.
     """
 
     thinking: list[str] = field(default_factory=list)
     usage: JsonObject | None = None
     prompt_tokens: Callable[[], int] | None = None
+    values: dict[str, str] = field(default_factory=dict)
+
+
+_FACTS_KEPT = {"finish_reason", "native_finish_reason", "usage", "model", "refusal", "cost"}
+"""Facts of an answer that stay beside its cleaned text. A call of a tool that nobody offered is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +269,61 @@ class NodeContext(ExecutionContext):
         asked, demand = LLMDispatchService.prepare(self, call)
         self.notes.prompt_tokens = asked.prompt_tokens
         result = LLMDispatchService.send(self, call, asked, demand)
+        if self.is_cancelled():
+            self._count_cut_call(asked)
         if not isinstance(result, NodeStream):
             facts = result if isinstance(result, dict) else getattr(result, "__dict__", {})
             self.notes.usage = facts.get("usage")
             if thinking := facts.get("thinking"):
                 self.notes.thinking.append(thinking)
         return result
+
+    def _count_cut_call(self, asked: CallArguments) -> None:
+        """One of several calls was ended because its answer is not needed: what it read counts."""
+        if cancellation_service.is_cancelled(self.run.state.request.request_id):
+            return
+        calls = self.trace.calls if isinstance(self.trace, TracedBranch) else []
+        if self.trace is None or any(call.sent for call in calls):
+            self.request.usage.add({"prompt_tokens": asked.prompt_tokens(), "completion_tokens": 0})
+
+    def prepared(self, call: LlmCall) -> LlmCall:
+        return copy_with(call, asked=LLMDispatchService.prepare(self, call)[0])
+
+    def branch(self, branch: Branch) -> NodeContext:
+        fields = {**self.config, **branch.changes}
+        authored = copy_with(
+            self,
+            request=copy_with(self.request, request_id=branch.request_id),
+            config={name: value for name, value in fields.items() if value is not None},
+            llm_handler=None,
+            stream=self.stream and branch.streams,
+            notes=CallNotes(),
+            trace=None if self.trace is None else TracedBranch(*self.trace),
+        )
+        node, llm_handler = authored._loaded_model()
+        return copy_with(authored, config=node, llm_handler=llm_handler)
+
+    def clean(self, answer: NodeValue) -> CleanAnswer:
+        facts = dict(answer if is_tool_call_answer(answer) else getattr(answer, "__dict__", {}))
+        beside = facts.get("thinking") or ""
+        text, thoughts = cleaned_result(LlmText(result_text(answer), thinking=beside), self)
+        self.notes.thinking.extend(thoughts)
+        clean = CleanAnswer(result_text(text))
+        vars(clean).update({name: facts[name] for name in _FACTS_KEPT & facts.keys()})
+        return clean
+
+    def take_answer(self, of: ExecutionContext | None, usage: JsonObject | None = None) -> None:
+        if not isinstance(of, NodeContext):
+            self.notes.usage = usage
+            return
+        notes = of.notes
+        self.notes.usage, self.notes.prompt_tokens = notes.usage, notes.prompt_tokens
+        self.notes.thinking.extend(notes.thinking)
+        if of.trace is not None and (call := of.trace.last_model_call) is not None:
+            call.chosen = True
+
+    def note_value(self, name: str, text: str) -> None:
+        self.notes.values[name] = text
 
     def with_node(self, config: NodeConfig) -> NodeContext:
         authored = copy_with(
@@ -274,7 +338,9 @@ class NodeContext(ExecutionContext):
 
     def progress(self, what: str) -> Batch:
         request = self.request
-        if request.progress == NO_PROGRESS or self.run.internal or request.answer.complete:
+        if request.progress == NO_PROGRESS or not self.question.stream:
+            return []
+        if self.run.internal or request.answer.complete:
             return []
         of = responder_index(self.run.file.nodes) + 1
         return progress_batch(self.run, self.node_number - 1, self.node_number, of, what)

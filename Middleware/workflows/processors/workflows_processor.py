@@ -26,6 +26,7 @@ from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, TracedNode
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.sensitive_logging_utils import loggable_error
+from Middleware.utilities.side_by_side import run_together
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.dispatch.client_wishes import refuse_wrong
 from Middleware.workflows.handlers.node_types import (
@@ -34,6 +35,7 @@ from Middleware.workflows.handlers.node_types import (
     node_handler,
 )
 from Middleware.workflows.models.execution_context import (
+    CleanText,
     ExecutionContext,
     NodeResult,
     NodeStream,
@@ -56,7 +58,7 @@ from Middleware.workflows.processors.delivery import (
     tell_output,
 )
 from Middleware.workflows.processors.node_context import CallNotes, NodeContext, RunChild
-from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
+from Middleware.workflows.processors.parallel_group import group_end, obstacle
 from Middleware.workflows.processors.read_ahead import ReadAhead
 from Middleware.workflows.processors.run import Run, progress_batch, responder_index
 
@@ -223,7 +225,8 @@ class WorkflowProcessor:
         def record_answer(delivery: Delivery, text: str) -> None:
             self._stop_if_cancelled()
             self._stamp_answer(context, text)
-            own = isinstance(result, (NodeStream, LlmText)) or is_tool_call_answer(result)
+            own = isinstance(result, (NodeStream, LlmText)) and not isinstance(result, CleanText)
+            own = own or is_tool_call_answer(result)
             notes.thinking = [*([] if own else notes.thinking), *delivery.thoughts]
             self._keep(index, delivery.value, notes.thinking)
             self._keep_tool_calls(index, result)
@@ -307,7 +310,14 @@ class WorkflowProcessor:
         handler = node_handler(node_type)
         if handler.takes_pictures(context.config):
             self.run.state.pictures_taken = True
-        return handler.handle(context)
+        return self._with_values(context, handler.handle(context))
+
+    def _with_values(self, context: ExecutionContext, result: NodeResult) -> NodeResult:
+        """The result of a node, whose other values are kept."""
+        if isinstance(context, NodeContext):
+            for name, text in context.notes.values.items():
+                self._thoughts[f"agent{context.node_number}{name}"] = text
+        return result
 
     def _first_prompt(self) -> int:
         """The node that gets the parent's prompts: the first one that has a prompt field."""

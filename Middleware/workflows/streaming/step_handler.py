@@ -23,12 +23,14 @@ JOINT = "\n\n"
 class StepEnd:
     """A step of an agent is over; what its loop yields of it, as the `step` of a chunk.
 
-    `called`: it called tools, so it is not the answer. `said`: filled in while the chunk is handled: whether
+    `called`: it called tools, so it is not the answer. `may_go_on`: if it said nothing, another step may
+    follow. `said`: filled in while the chunk is handled: whether
     any of its text is left once it is cleaned. `answers`: the next step is the last one, so its text may
     leave as it comes.
     """
 
     called: bool = False
+    may_go_on: bool = False
     said: bool = False
     answers: bool = False
 
@@ -99,13 +101,10 @@ class StepHandler(StreamingResponseHandler):
             self._flush(run, out)
             self._end_step(end, out)
             return
-        if "progress" in chunk:
-            out.append(chunk)
-            return
         super()._handle_mixed_chunk(chunk, run, out)
 
     def _end_step(self, end: StepEnd, out: Batch) -> None:
-        rest = self._cleaner.finish(may_be_empty=end.called)
+        rest = self._cleaner.finish(may_be_empty=end.called or end.may_go_on)
         self._route.think(self._cleaner.take_thoughts(), out)
         self._say(rest, out)
         self._settle_held(out, is_thought=end.called)
@@ -141,6 +140,7 @@ class StepHandler(StreamingResponseHandler):
     def _note_step(self, text: str) -> None:
         """Tell of the step that is over, unless nothing came in it."""
         thoughts = self.thoughts[self._step_from[1] :]
+        text = text.removeprefix(JOINT) if self._step_from[0] else text
         raw = text if self.raw is None else "".join(self.raw)
         if self._tell_step is not None and (raw or text or thoughts):
             self._tell_step(raw, text, thoughts)

@@ -94,10 +94,10 @@ def _filled_server(name: str, file: Mapping[str, Any]) -> McpServer:
     """Raises ConfigError for a secret that the environment does not hold."""
     place = f"MCPServers/{name}.json"
     said = {key: one.value_in(file, key) for key, one in MCP_SERVER_KEYS.items()}
-    url, headers, env, args = said["url"], said["headers"], said["env"], tuple(said["args"])
-    named = [
-        found for text in (url, *headers.values(), *env.values()) for found in ENV_REFERENCE.findall(text)
-    ]
+    url, headers, env, written = said["url"], said["headers"], said["env"], said["args"]
+    texts = (url, *headers.values(), *env.values(), *written)
+    named = [found for text in texts for found in ENV_REFERENCE.findall(text)]
+    args = tuple(expand(arg, file=place, pointer=f"/args/{at}") for at, arg in enumerate(written))
     return McpServer(
         name=name,
         transport=said["transport"],

@@ -164,6 +164,34 @@ class TestReplace:
         assert installation.run("--restore", tmp_path / "a.zip", "--replace")[0] == 0
         assert os.readlink(link) == str(tmp_path / "far.txt")
 
+    @posix
+    @pytest.mark.parametrize("folder", ["ApiTypes", "Workflows/ana"])
+    @pytest.mark.parametrize("words", [(), ("--preview",)], ids=["replace", "preview"])
+    def test_what_a_link_leads_to_is_no_new_error(self, installation, tmp_path, folder, words):
+        """A folder that several installations share is in no backup, and is there afterwards as before."""
+        shared = tmp_path / "shared"
+        place = installation.configs / folder
+        place.rename(shared)
+        place.symlink_to(shared)
+        installation.run("--backup", tmp_path / "a.zip")
+        before = installation.contents()
+        status, said = installation.run("--restore", tmp_path / "a.zip", "--replace", *words)
+        assert (status, "error" in said) == (0, False)
+        assert installation.contents() == before and place.is_symlink()
+        assert not [path for path in installation.public.rglob("*") if "restore" in path.name]
+
+    def test_a_refused_one_leaves_no_backup(self, installation, tmp_path):
+        """What was there is still there."""
+        script = tmp_path / "far.py"
+        script.write_text("def Invoke(): return 1\n")
+        node = {"type": "PythonModule", "module_path": str(script)}
+        installation.write("Workflows/ana/_DefaultWorkflow", [node])
+        (tmp_path / "kept").mkdir()
+        installation.run("--backup", tmp_path / "kept" / "a.zip")
+        script.unlink()
+        assert installation.run("--restore", tmp_path / "kept" / "a.zip", "--replace")[0] == 1
+        assert [path.name for path in (tmp_path / "kept").iterdir()] == ["a.zip"]
+
     def test_a_working_configuration_is_not_replaced_by_a_broken_one(self, installation, tmp_path):
         script = tmp_path / "far.py"
         script.write_text("def Invoke(): return 1\n")
@@ -245,6 +273,23 @@ class TestRefused:
             backup, tmp_path / "a.zip", lambda d: d["files"]["config/Users/ana.json"].update(sha256="0" * 64)
         )
         assert "damaged: config/Users/ana.json is not what was backed up" in self.refusal(elsewhere, damaged)
+
+    @pytest.mark.parametrize(
+        "manifest",
+        ["[]", "7", "[" * 100_000, '{"format": 1, "roots": []}', '{"format": 1, "roots": {"config": 7}}'],
+        ids=["list", "number", "deep", "roots", "root"],
+    )
+    def test_a_manifest_of_another_form(self, elsewhere, tmp_path, manifest):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            archive.writestr("manifest.json", manifest)
+        assert "cannot be read as a backup" in self.refusal(elsewhere, tmp_path / "a.zip")
+
+    @pytest.mark.parametrize("time", [float("inf"), 10**30, -(10**15), "now"])
+    def test_times_that_no_file_can_have(self, elsewhere, backup, tmp_path, time):
+        odd = rewrite(
+            backup, tmp_path / "a.zip", lambda d: d["files"]["config/Users/ana.json"].update(time=time)
+        )
+        assert "cannot be read as a backup" in self.refusal(elsewhere, odd)
 
     def test_a_backup_that_was_cut_off(self, elsewhere, backup, tmp_path):
         (tmp_path / "a.zip").write_bytes(backup.read_bytes()[:-200])

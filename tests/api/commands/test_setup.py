@@ -321,12 +321,13 @@ class TestAfterwards:
         )
 
     def test_together_with_the_usual_user(self, house):
-        """Whoever is named is served alone."""
-        house.run(words=["--yes"])
+        """Whoever is named is served alone; both are served at the port that is told."""
+        first = house.run(words=["--yes"])[1]
         told = house.run(words=["--yes"])[1]
         start = f"headrace --PublicDirectory {house.public}"
         assert f"Start the server with: {start} --User assistant-2\n" in told
-        assert f"  together with assistant: {start} --User assistant --User assistant-2\n" in told
+        assert f"  together with assistant: {start} --User assistant --User assistant-2 --port 5000\n" in told
+        assert "  together with" not in first
 
     def test_a_key_that_is_required(self, house):
         _, told, _ = house.run(words=["--yes", "--require-api-key", "k"])

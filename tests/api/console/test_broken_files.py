@@ -54,6 +54,7 @@ REQUESTS = {
     "GET endpoints": [("endpoints", None)],
     "POST endpoints/<user>/<name>/probe": [("endpoints/mira/Big/probe", {})],
     "GET loaded": [("loaded", None)],
+    "GET keys": [("keys", None)],
     "GET history": [("history?span=days", None)],
     "GET help": [("help", None)],
     "GET help/<path:name>": [("help/nodes/Standard", None)],

@@ -39,7 +39,9 @@ class House:
         self.hub = a_hub(recorder=self.recorder, stopping=lambda: self.stopping, gate=lambda: dict(self.gate))
 
     def arrive(self, name="r1"):
-        return self.observers.begin(name, "/api/chat")
+        run = self.observers.begin(name, "/api/chat")
+        run.enter_line()
+        return run
 
     def answering(self, name="r1"):
         """A run whose answer goes out; its count is that of `counted`."""

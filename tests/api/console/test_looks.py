@@ -29,7 +29,9 @@ class Server:
         self.observers.observe(self.recorder)
 
     def arrive(self, name):
-        return self.observers.begin(name, "/api/chat")
+        run = self.observers.begin(name, "/api/chat")
+        run.enter_line()
+        return run
 
     def failed(self, name, error="no answer today"):
         run = self.arrive(name)
@@ -71,7 +73,7 @@ class TestRuns:
 
 class TestPlace:
     def test_in_the_line(self, server):
-        """In order of arrival, of those alone that still wait; the others have none."""
+        """In the order in which they came into it, of those alone that still wait; the others have none."""
         first, second, third, fourth = (server.arrive(name) for name in "abcd")
         first.begin()
         third.end("cancelled")

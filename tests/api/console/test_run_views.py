@@ -177,7 +177,7 @@ class TestList:
             (
                 {"page": 2},
                 400,
-                '"page" is not part of this query, allowed: user, workflow, name, state, text, before, limit',
+                '"page" is not part of this query, allowed: user, key, workflow, name, state, text, before, limit',
             ),
             ({"before": "zz"}, 404, NO_RUN),
         ],
@@ -207,10 +207,14 @@ class TestOne:
         assert get(FIVE, "runs")[1]["runs"][0]["stood_out"] == 1
 
     def test_the_place_in_the_line(self, get):
-        """In order of arrival."""
-        waiting = [a_run(i, state="waiting", begun=None, ended=None) for i in ("second", "first")]
+        """In the order in which bodies have ended; what a front end asks for itself stands behind people, and
+        who still sends stands nowhere.
+        """
+        queued = {"slow": None, "second": 8.0, "task": 6.0, "first": 7.0}
+        waiting = [a_run(i, state="waiting", begun=None, ended=None, queued=at) for i, at in queued.items()]
+        waiting[2].task = "title"
         told = {run["id"]: run["where"] for run in get(waiting, "runs")[1]["runs"]}
-        assert told == {"first": "1st in line", "second": "2nd in line"}
+        assert told == {"first": "1st in line", "second": "2nd in line", "task": "3rd in line", "slow": None}
 
     @pytest.mark.parametrize("path", ["runs/zz", "runs/zz/texts/asked", "runs/..", "runs/%00"])
     def test_an_unknown_one(self, get, path):
@@ -286,10 +290,10 @@ class TestCancel:
 
 
 def test_numbers(ask):
-    """Those of the hour, and whether there are more."""
+    """Those of the hour, and whether there are more, of a history and of keys."""
     assert ask("GET", "numbers", hub=a_hub(hour=SimpleNamespace(series=lambda: {"step_s": 10}))) == (
         200,
-        {"step_s": 10, "history": False},
+        {"step_s": 10, "history": False, "keys": False},
     )
 
 

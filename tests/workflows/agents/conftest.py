@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from Middleware.llmapis.dialects.loop_turns import refusing_thoughts
 from Middleware.services.answers import WholeAnswer
 from Middleware.workflows.agents.loop import without_tools, writing_calls
+from Middleware.workflows.agents.mcp_lists import dead_servers
+from tests.workflows.agents.tool_bench import ToolBench
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 READ = {"workflow": "Read", "name": "read_file", "description": "Reads a file", "parameters": PATH}
@@ -74,3 +77,9 @@ def bench(request, house):
     yield Bench(house, stream=request.param)
     for marked in FORGOTTEN_AT_LAST:
         marked.forget_all()
+
+
+@pytest.fixture
+def tool_bench(tmp_path: Path) -> ToolBench:
+    dead_servers.clear()
+    return ToolBench(tmp_path)

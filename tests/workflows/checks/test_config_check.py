@@ -438,6 +438,8 @@ SLIPS = [
      "MCPServers/m.json: error: headers.C: found a number, allowed: a string"),
     ("variable-in-an-address", "MCPServers/m.json", {"transport": "sse", "url": "${ENV:HEADRACE_NO_SUCH}"},
      "MCPServers/m.json: note: url: environment variable 'HEADRACE_NO_SUCH' is not set"),
+    ("variable-in-an-argument", "MCPServers/m.json", {"transport": "stdio", "command": "x", "args": ["a", "${ENV:HEADRACE_NO_SUCH}"]},
+     "MCPServers/m.json: note: args[1]: environment variable 'HEADRACE_NO_SUCH' is not set"),
     ("variable-in-extra-headers", "Endpoints/lan/x.json",
      {"endpoint": "http://h", "apiTypeConfigFileName": "Api", "extraHeaders": {"A": "${ENV:HEADRACE_NO_SUCH}"}},
      "Endpoints/lan/x.json: note: extraHeaders.A: environment variable 'HEADRACE_NO_SUCH' is not set"),

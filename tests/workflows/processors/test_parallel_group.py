@@ -11,7 +11,7 @@ import pytest
 from Middleware.common.errors import RequestCancelled, WorkflowError
 from Middleware.common.request_context import current_request, enter_request
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.workflows.processors.parallel_group import group_end, obstacle, run_together
+from Middleware.workflows.processors.parallel_group import group_end, obstacle
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues
 from tests.patience import PATIENCE_S
 
@@ -25,22 +25,6 @@ def member(prompt: str, **fields: Any) -> dict[str, Any]:
 
 
 LOCK = {"type": "WorkflowLock", "workflowLockId": "l", "parallelGroup": "g"}
-
-
-def test_the_threads_of_a_group_are_given_back():
-    """Also after an error: the next group of the request may take them."""
-    threads = threading.Semaphore(2)
-
-    def work(number: int) -> int:
-        if number == 1:
-            raise ValueError("no")
-        return number
-
-    for _ in range(2):
-        first, second, third = run_together(3, work, threads)
-        assert (first, str(second), third) == (0, "no", 2)
-        assert [threads.acquire(blocking=False) for _ in range(3)] == [True, True, False]
-        threads.release(2)
 
 
 VALUES = {"notes": "see {agent1Output}", "more": "{notes}", "town": "Brest"}

@@ -102,6 +102,19 @@ class TestFile:
         monkeypatch.setenv("MCP_TEST_KEY", "two")
         assert MCPClient().call_tool("keyed", "environment", {"name": "KEY"}) == "<two>"
 
+    def test_arguments_take_secrets_from_the_environment(self, tmp_path, monkeypatch):
+        """They are hidden like the others; one that isn't set is an error that names it."""
+        file = tmp_path / "Configs/MCPServers/here.json"
+        file.parent.mkdir(parents=True)
+        args = ["--key", "<${ENV:MCP_TEST_KEY}>", "${HOME}"]
+        file.write_text(json.dumps({"transport": "stdio", "command": "x", "args": args}))
+        monkeypatch.setenv("MCP_TEST_KEY", "sesame")
+        server = read_server(ConfigTree(tmp_path / "Configs").snapshot(), "here")
+        assert server.args == ("--key", "<sesame>", "${HOME}") and "sesame" in server.secrets
+        monkeypatch.delenv("MCP_TEST_KEY")
+        with pytest.raises(MCPToolCallError, match="'MCP_TEST_KEY' is not set"):
+            read_server(ConfigTree(tmp_path / "Configs").snapshot(), "here")
+
     def test_headers_are_sent(self, registry, http_servers, monkeypatch):
         monkeypatch.setenv("MCP_TEST_KEY", "sesame")
         process = http_servers("streamable_http")

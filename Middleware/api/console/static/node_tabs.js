@@ -29,7 +29,7 @@ export function NodeTabs({ run, node, k, tab, choose }) {
 }
 
 /** The file that the node stands in; "" for a model that was asked without a workflow. @param {Node | null | undefined} node */
-export const fileOf = (node) => (node?.workflow.endsWith(".json") ? node.workflow : "");
+export const fileOf = (node) => (/^Workflows\/.*\.json$/.test(node?.workflow ?? "") ? node.workflow : "");
 
 /** @param {{run: Run, node: Node}} props */
 function FileOf({ run, node }) {
@@ -74,7 +74,7 @@ function callFacts(call) {
     ["sent", told(sent, seconds)], ["first word", first !== null && sent !== null && `${seconds(first)}, ${seconds(first - sent)} after it was sent`],
     ["model loaded", call.load_s !== null && `in ${seconds(call.load_s)}`], ["prompt read", call.prompt_s !== null && `in ${seconds(call.prompt_s)}`],
     ["ended", told(call.ended_s, seconds)], ["tries", number(call.tries)], ["status", call.status], ["outcome", call.outcome], ["finish reason", call.finish_reason],
-    ["usage", listed(...usage)], ["cost", call.cost && costWords(call.cost)], ["backup of", call.backup_of], ["error", call.error],
+    ["usage", listed(...usage)], ["cost", call.cost && costWords(call.cost)], ["backup of", call.backup_of], ["chosen", call.chosen && "its answer was taken"], ["error", call.error],
   ];
 }
 

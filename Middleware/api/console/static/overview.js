@@ -5,6 +5,7 @@ import { useAsked } from "./asked.js";
 import { MARKS, stateWords } from "./endpoints.js";
 import { Failed, Mark, Missing } from "./parts.js";
 import { Plot } from "./plot.js";
+import { Keys } from "./key_table.js";
 import { History, Rows } from "./history.js";
 import { SPANS } from "./history_numbers.js";
 import { PLOTS, rows, sinceFirst, totals, xs } from "./hour.js";
@@ -24,6 +25,7 @@ export function Page() {
     ${span === "hour" && html`<dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>${name}</dt></div>`)}</dl>`}
     <${Servers} all=${servers?.endpoints ?? []} />
     ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Rows} label="The last hour in numbers" rows=${rows(data)} none="Nothing in the last hour." />` : html`<${Plots} data=${sinceFirst(data)} />`}
+    ${data.keys && html`<${Keys} />`}
     <p class="dim">Longer than an hour: the <a href="#/help/costs">history</a>, or <code>/metrics</code> and the dashboard in docs (<a href="#/help/metrics">how</a>).</p>
   </div>`;
 }

@@ -15,9 +15,9 @@ export function ordered(runs) {
 }
 
 /** What a filter says of a run; what it says of texts and of slowness only the server knows.
- * @param {Summary} run @param {{user?: string | null, workflow?: string | null, name?: string | null, state?: string | null}} filter */
-export function fits(run, { user, workflow, name, state }) {
-  return (!user || run.user === user) && (!name || run.name === name) && (!state || state.split(",").some((one) => isSo(run, one)))
+ * @param {Summary} run @param {{user?: string | null, key?: string | null, workflow?: string | null, name?: string | null, state?: string | null}} filter */
+export function fits(run, { user, key, workflow, name, state }) {
+  return (!user || run.user === user) && (!key || (run.key ?? "-") === key) && (!name || run.name === name) && (!state || state.split(",").some((one) => isSo(run, one)))
     && (!workflow || (run.workflow ?? "").split(" > ").includes(workflow));
 }
 

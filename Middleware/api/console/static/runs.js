@@ -16,7 +16,7 @@ import { useNow } from "./tick.js";
 
 /** @typedef {import("./types.js").Summary} Summary */
 
-const FILTERS = ["user", "name", "workflow", "state", "text"];
+const FILTERS = ["user", "key", "name", "workflow", "state", "text"];
 /** Filters that stand as chips over the list while there is such a run. */
 const CHIPS = /** @type {const} */ (["odd", "failed", "waiting", "slow"]);
 const CHIP_TITLES = { odd: "failed, or done with trouble", failed: "", waiting: "for a slot", slow: "longer than nine of ten of the same name" };
@@ -83,16 +83,18 @@ function Filter({ filter }) {
     ${chips.map((name) => html`<button type="button" class="pill" aria-pressed=${filter.state === name} title=${CHIP_TITLES[name]} onClick=${() => turn({ state: filter.state === name ? null : name })}>${name}<b>${number(counts?.[name] ?? 0)}</b></button>`)}
     ${filter.state && !CHIPS.includes(/** @type {any} */ (filter.state)) && html`<button type="button" class="pill" title="any state" onClick=${() => turn({ state: null })}>${filter.state} ×</button>`}
     <button type="button" class="pill" aria-pressed=${heldShown.value} title="Show how much of each run's prompts the model servers still held" onClick=${turnHeld}>held</button>
-    ${["user", "name", "workflow"].map((name) => filter[name] && html`<button type="button" class="pill" title=${`any ${name}`} onClick=${() => turn({ [name]: null })}>${filter[name]} ×</button>`)}
+    ${["user", "key", "name", "workflow"].map((name) => filter[name] && html`<button type="button" class="pill" title=${`any ${name}`} onClick=${() => turn({ [name]: null })}>${filter[name]} ×</button>`)}
   </form>`;
 }
 
-/** Users and the model names that were asked, in one menu. @param {{filter: Record<string, string>}} props */
+/** Users, the model names that were asked and the keys, in one menu. @param {{filter: Record<string, string>}} props */
 function Names({ filter }) {
   const users = state.value?.users ?? [];
   const asked = [...new Set([...runs.value.values()].map(({ name }) => name ?? ""))].filter((name) => name && !users.includes(name)).sort();
-  const choice = (/** @type {string} */ kind, /** @type {string} */ name) => ({ title: name, note: kind === "user" ? "user" : "", checked: filter[kind] === name, act: () => turn({ user: null, name: null, [kind]: filter[kind] === name ? null : name }) });
-  return html`<${Menu} label="names" items=${[...users.map((name) => choice("user", name)), ...(asked.length ? [null, ...asked.map((name) => choice("name", name))] : [])]} />`;
+  const keys = [...new Set([...runs.value.values()].map(({ key }) => key ?? ""))].filter(Boolean).sort();
+  const choice = (/** @type {string} */ kind) => (/** @type {string} */ name) => ({ title: name, note: kind === "name" ? "" : kind, checked: filter[kind] === name, act: () => turn({ user: null, key: null, name: null, [kind]: filter[kind] === name ? null : name }) });
+  const group = (/** @type {string} */ kind, /** @type {string[]} */ names) => (names.length ? [null, ...names.map(choice(kind))] : []);
+  return html`<${Menu} label="names" items=${[...users.map(choice("user")), ...group("name", asked), ...group("key", keys)]} />`;
 }
 
 /** @param {{asked: ReturnType<typeof useRuns>, runs: Summary[], open: string, filter: Record<string, string>}} props */
@@ -157,7 +159,7 @@ function Row({ run: told, open, scale, filter }) {
   const other = otherWorkflow(run);
   return html`<li><a class="row" href=${addressOf("runs", [run.id], filter)} aria-current=${open || null} data-id=${run.id}>
     <${Mark} state=${markOf(run)} />
-    <span class="l"><span class="name">${run.name ? html`<b>${run.name}</b>` : html`<span class="dim">${run.path}</span>`}${other && html` <span class="dim">${other}</span>`}</span>
+    <span class="l"><span class="name">${run.name ? html`<b>${run.name}</b>` : html`<span class="dim">${run.path}</span>`}${other && html` <span class="dim">${other}</span>`}${run.key && html` <span class="dim" title="key">${run.key}</span>`}</span>
       <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(isActive(told) ? run.took_s : run.client_s)}</b></span></span>
     <span class="said">${said}</span>
     <span class="l"><span class="bar"><${Shape} shape=${run.shape} scale=${scale} /></span><span class=${`facts ${run.level ?? ""}`}>${rowFacts(run)}${heldShown.value && told.held !== null && html`<span>${shareWords(told.held)}</span>`}</span></span></a></li>`;

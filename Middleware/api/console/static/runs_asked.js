@@ -10,7 +10,7 @@ import { keyTurn } from "./key.js";
 const LIMIT = "50";
 const AGAIN_MS = 2000;
 
-/** @param {Record<string, string>} filter `text`, `user`, `workflow`, `state`
+/** @param {Record<string, string>} filter `text`, `user`, `key`, `workflow`, `state`
  * @returns {{runs: Summary[] | null, next: string | null, error: Error | null, again: () => void, more: () => void}} */
 export function useRuns(filter) {
   const words = new URLSearchParams(Object.entries(filter).filter(([, value]) => value)).toString();

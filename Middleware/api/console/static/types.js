@@ -8,7 +8,7 @@
 
 /** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
-/** @typedef {{id: string, at: number, seq: number, user: string, workflow: string, front: string, path: string, stream: boolean,
+/** @typedef {{id: string, at: number, seq: number, user: string, key: string | null, workflow: string, front: string, path: string, stream: boolean,
  *   task: string | null, private: boolean, state: string, where: string | null, status: number | null, shape: [Part, number][],
  *   first_s: number | null, took_s: number, tokens: number | null, about: boolean, rate: number | null, finish: string | null,
  *   error: string | null, held: number | null, stood_out: number, name: string | null, said: string | null, client_s: number, after_s: number | null,
@@ -35,7 +35,7 @@
 
 /** @typedef {{k: number, kind: string, endpoint: string | null, backend: string | null, model: string | null, url: string | null,
  *   begun_s: number | null, sent_s: number | null, first_s: number | null, ended_s: number | null, tries: number, status: number | null,
- *   outcome: string | null, finish_reason: string | null, usage: Usage | null, cost: Costs | null, prompt: PromptSize | null, load_s: number | null, prompt_s: number | null, backup_of: string | null, error: string | null,
+ *   outcome: string | null, finish_reason: string | null, usage: Usage | null, cost: Costs | null, prompt: PromptSize | null, load_s: number | null, prompt_s: number | null, backup_of: string | null, chosen: boolean, error: string | null,
  *   body: Ref | null, raw: Ref | null, cleaned: Ref | null, thoughts: Ref[], has_cleaning: boolean}} Call */
 
 /** @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of: number, title: string,

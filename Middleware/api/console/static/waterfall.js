@@ -92,7 +92,7 @@ function Axis({ marks, span, zoomed, setZoom }) {
 function FallRow({ run, node, call, depth, grouped, chosen, hue, now, span, choose }) {
   const { begun_s: begun, ended_s: ended, endpoint } = call ?? node;
   const took = begun === null ? null : (ended ?? now) - begun;
-  const title = call ? listed(call.backup_of ? "backup" : call.kind === "prefill" ? PARTS.prefill : call.kind, call.outcome) : node.title || node.type;
+  const title = call ? listed(call.backup_of ? "backup" : call.kind === "prefill" ? PARTS.prefill : call.kind, call.outcome, call.chosen && "chosen") : node.title || node.type;
   const state = call ? (call.error ? "failed" : "") : node.state;
   const failed = ["failed", "went_on"].includes(state);
   const time = took !== null && `${took.toFixed(1)} seconds`;

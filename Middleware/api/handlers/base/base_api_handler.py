@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from flask import Flask, Response, current_app, g, request
+from flask import Flask, Response, abort, current_app, g, request
 from flask.views import MethodView
 
 from Middleware.api.api_helpers import (
@@ -48,8 +48,17 @@ from Middleware.api.requests.request_fields import (
     wants_stream,
     wants_usage,
 )
+from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
-from Middleware.api.wsgi.doors import ASKER, METRICS_PATH, Generation, Route, WaitingRequest, routes_to
+from Middleware.api.wsgi.doors import (
+    ASKER,
+    METRICS_PATH,
+    USAGE_PATH,
+    Generation,
+    Route,
+    WaitingRequest,
+    routes_to,
+)
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import LARGE_BYTES, heap
 from Middleware.common.asker import ANYBODY, Asker
@@ -57,12 +66,14 @@ from Middleware.common.copies import copy_with
 from Middleware.common.errors import ClientRequestError, ConfigError, Forbidden
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
 from Middleware.common.types import Batches, JsonObject
+from Middleware.config.key_file import limits_json
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.protocols.base import PLAIN, PROTOCOLS, ClientProtocol
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 from Middleware.services.answers import compact_json
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
+from Middleware.services.key_limits import KeyLimiter
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -214,7 +225,16 @@ class GenerationView(MethodView, Generation):
             privacy=is_private(user, key),
             task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
         )
-        return WaitingRequest(context, self.wire.front or self.api_type, stream, newest_text(body))
+        return WaitingRequest(context, self.wire.front or self.api_type, stream, self.user_text(body))
+
+    def tell_waiting(self, body: JsonObject, life: RequestLife) -> None:
+        """Tell who waits, for a view that enters the gate itself (workbench.md 12)."""
+        if life.trace is not None and (found := self.waiting(body, life.request_id, request.environ)):
+            found.tell(life.trace)
+
+    def user_text(self, body: JsonObject) -> str:
+        """What the user wrote last; empty where none is found."""
+        return newest_text(body)
 
     def _who_answers(
         self, body: JsonObject, snapshot: ConfigSnapshot
@@ -289,13 +309,13 @@ class GenerationView(MethodView, Generation):
     def _answer(self, leave: Callable[[], None]) -> Response:
         data, body = self.receive_body()
         self.check(body)
-        stream = self.streams(body, request.environ)
-        if (trace := current_life().trace) is not None:
-            trace.note_asked_name(body.get("model"))
-        context, user = self._context(body, stream, leave)
+        stream, life = self.streams(body, request.environ), current_life()
+        if life.trace is not None:
+            life.trace.note_asked_name(body.get("model"))
+        context, user = self._context(body, stream, life, leave)
         if context.trace is not None:
             front = self.wire.front or self.api_type
-            context.trace.name(context, front=front, stream=stream, asked=data, said=newest_text(body))
+            context.trace.name(context, front=front, stream=stream, asked=data, said=self.user_text(body))
         del data  # an answer may take long, and a body may be large
         with enter_request(context):
             if (answer := self.instead(body)) is not None:
@@ -304,12 +324,11 @@ class GenerationView(MethodView, Generation):
             return self._respond(self._job(context, user, body, stream), stream)
 
     def _context(
-        self, body: JsonObject, stream: bool, leave: Callable[[], None]
+        self, body: JsonObject, stream: bool, life: RequestLife, leave: Callable[[], None]
     ) -> tuple[RequestContext, UserSettings]:
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
-        snapshot = default_snapshot()
+        snapshot, environ = default_snapshot(), request.environ
         choice = self.choose_model(body, snapshot)
-        environ, life = request.environ, current_life()
         user, key = choice.settings(snapshot), self.key(body, environ)
         g.privacy = privacy = is_private(user, key)
         refuse_two_ciphers(life.asker, user)
@@ -421,6 +440,32 @@ class MetricsAPI(MethodView):
         return Response(body, content_type=content_type)
 
 
+class UsageAPI(MethodView):
+    """GET `/v1/usage`: the numbers of the key that asks, and nobody else's. Source: keys.md 6."""
+
+    def get(self) -> Response:
+        asker: Asker = request.environ.get(ASKER, ANYBODY)
+        if asker.entry is None:
+            abort(404)
+        limiter: KeyLimiter = current_app.extensions[LIMITS]
+        numbers = limiter.numbers(asker.entry)
+        told = {
+            "object": "usage",
+            "name": asker.name,
+            "day": numbers.day,
+            "requests": numbers.requests,
+            "prompt_tokens": numbers.prompt_tokens,
+            "completion_tokens": numbers.completion_tokens,
+            "running": numbers.running,
+            "waiting": numbers.waiting,
+            "limits": limits_json(asker.entry.limits),
+            "remaining": {"requestsPerMinute": numbers.left_requests, "tokensPerDay": numbers.left_tokens},
+        }
+        return json_response(told)
+
+
 class MetricsRoute(BaseApiHandler):
+    """Those of the server, and of a key."""
+
     protocol = PLAIN
-    routes = routes_to(MetricsAPI, METRICS_PATH)
+    routes = (*routes_to(MetricsAPI, METRICS_PATH), *routes_to(UsageAPI, USAGE_PATH))

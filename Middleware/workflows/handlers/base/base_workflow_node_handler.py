@@ -27,13 +27,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
 from Middleware.config.keys import Shape
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
 from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys, must_hold, sentences, should_hold
 
@@ -42,13 +43,35 @@ from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys, must_hold, 
 class ChildName:
     """A workflow that a node may run.
 
-    `pointer`: JSON pointer below the node; `inputs`: how many it passes.
+    `pointer`: JSON pointer below the node; `inputs`: how many it passes. `label`: by what the node chooses
+    it, where that is not the key that the pointer ends with. `is_tool`: a model decides whether it runs, and
+    it never answers the user.
     """
 
     pointer: str
     name: str
     folder: str | None = None
     inputs: int = 0
+    label: str = ""
+    is_tool: bool = False
+
+
+PAGES, MACHINE = "pages", "machine"
+"""What a node may do for a model that was given orders by what it read: bring text of strangers and carry
+text to them; write, run programs, read files or memories."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model that a node asks besides that of its `endpointName`.
+
+    `pointer`: JSON pointer below the node; `holder`: what stands there, with the node's own names where it
+    has none; `keys`: under which the names of endpoint and preset are.
+    """
+
+    pointer: str
+    holder: Mapping[str, object]
+    keys: tuple[str, str] = ("endpointName", "preset")
 
 
 class WorkflowNodeHandler(ABC):
@@ -92,6 +115,9 @@ class WorkflowNodeHandler(ABC):
     MCP_SERVER_FIELD: ClassVar[str] = ""
     """The field that names a file of `MCPServers`, for validation."""
 
+    POWERS: ClassVar[frozenset[str]] = frozenset()
+    """Of `PAGES` and `MACHINE`, for validation of agents whose tools run this node (agents.md 7)."""
+
     @abstractmethod
     def handle(self, context: ExecutionContext) -> NodeResult:
         """The node's result (`NodeResult`).
@@ -116,6 +142,23 @@ class WorkflowNodeHandler(ABC):
         """The workflows that this node may run, for validation."""
         return []
 
+    def servers(self, config: NodeConfig) -> list[tuple[str, object]]:
+        """The MCP servers that it uses, for validation: (JSON pointer below the node, name as written)."""
+        field = self.MCP_SERVER_FIELD
+        return [(f"/{field}", config.get(field))] if field else []
+
+    def powers(self, config: NodeConfig) -> frozenset[str]:
+        """`POWERS` with this config; servers and children count by themselves."""
+        return self.POWERS
+
+    def guides_model(self, config: NodeConfig) -> bool:
+        """Whether a model decides which of its children and servers the node uses."""
+        return False
+
+    def first_call(self, context: ExecutionContext) -> CallArguments | None:
+        """What a node that does not run in a dry run would send first; None: nobody knows."""
+        return None
+
     def may_give_own_text(self, config: NodeConfig) -> bool:
         """Whether a branch of the node gives a text of its own where others run a workflow."""
         return False
@@ -127,6 +170,19 @@ class WorkflowNodeHandler(ABC):
     def takes_lock(self, config: NodeConfig) -> str | None:
         """The lock that the node takes until its run ends, for validation."""
         return None
+
+    def model_choices(self, config: NodeConfig) -> list[ModelChoice]:
+        """The models that the node asks besides that of its `endpointName`, for validation."""
+        return []
+
+    def equal_calls(self, config: NodeConfig) -> Iterable[ModelChoice]:
+        """The models that the node asks the same more than once, so that equal answers are no use, for
+        validation."""
+        return ()
+
+    def config_errors(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """What makes a node fail that keeps to its schema: (field, sentence)."""
+        return []
 
     def config_notes(self, config: NodeConfig) -> list[tuple[str, str]]:
         """What `--validate` should note of a node that is right: (field, sentence)."""

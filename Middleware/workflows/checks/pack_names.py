@@ -1,0 +1,199 @@
+"""What the nodes of a pack name that a walk of the configuration doesn't follow: scripts and the MCP servers
+of scripts; and how names in a file become others. Pure, but for `script_of`, which asks where a script is.
+
+Source: spec workbench.md 17.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from Middleware.common.types import NodeConfig
+from Middleware.config.validation import json_pointer
+from Middleware.workflows.checks.workflow_check import node_places
+from Middleware.workflows.checks.workflow_graph import known_text
+from Middleware.workflows.handlers.node_types import known_type, node_handler
+from Middleware.workflows.tools.dynamic_module_loader import locate
+
+SCRIPT_FOLDER = "workflow_python_scripts"
+"""Below the Public root. A script that lies elsewhere belongs to one machine."""
+_PLACE = f"Public/{SCRIPT_FOLDER}"
+SCRIPT_TYPE, CURL_TYPE, FETCH_TYPE = "PythonModule", "CurlCommand", "WebFetch"
+_SCRIPT_KEY = "module_path"
+_TOOLS, _TOOL_SCRIPT, _TOOL_SERVER = "agentTools", "python", "mcp:"
+ENDPOINT_KEYS = (
+    "endpointName",
+    "embeddingEndpointName",
+    "condenseMemoriesEndpointName",
+    "vectorMemoryEndpointName",
+)
+"""Of nodes and of settings files."""
+NAME_KEYS = (*ENDPOINT_KEYS, "preset", "presetName", "workflowName", "structuredOutputFile", _SCRIPT_KEY)
+"""Keys whose texts name a file."""
+_FOLDER_KEY = "workflowUserFolderOverride"
+_BETWEEN = re.compile(r"[,;\s]+")
+"""What stands between names that a script is handed."""
+
+
+# --------------------------------------------------------------------------
+# Scripts.
+
+
+def scripts_named(config: NodeConfig) -> Iterator[tuple[str, object]]:
+    """Each place of a node that names a script: JSON pointer below the node, and what is written there."""
+    if known_type(config.get("type")) == SCRIPT_TYPE:
+        yield f"/{_SCRIPT_KEY}", config.get(_SCRIPT_KEY)
+    for number, tool in _tools(config):
+        if isinstance(tool, Mapping) and _TOOL_SCRIPT in tool:
+            yield f"/{_TOOLS}/{number}/{_TOOL_SCRIPT}", tool[_TOOL_SCRIPT]
+
+
+def _tools(config: NodeConfig) -> Iterator[tuple[int, object]]:
+    tools = config.get(_TOOLS)
+    yield from enumerate(tools if isinstance(tools, list) else ())
+
+
+def script_of(name: str) -> tuple[Path, str] | None:
+    """A script's file, and its name below the folder of scripts; None: it lies elsewhere.
+
+    Raises FileNotFoundError for one that isn't there.
+    """
+    path = locate(name)[0]
+    parts = path.parts
+    if SCRIPT_FOLDER not in parts[:-1]:
+        return None
+    at = len(parts) - 1 - parts[::-1].index(SCRIPT_FOLDER)
+    return path, "/".join(parts[at + 1 :])
+
+
+def script_below(name: str) -> str | None:
+    """The name below the folder of scripts of one that a pack names; None: it names another place."""
+    return name.removeprefix(f"{_PLACE}/") if name.startswith(f"{_PLACE}/") else None
+
+
+def script_name(below: str) -> str:
+    """How a workflow names a script of the folder."""
+    return f"{_PLACE}/{below}"
+
+
+def imported_scripts(text: bytes) -> list[str]:
+    """The names below the folder of scripts of what a script imports from there; none if it has no syntax."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    modules = [name.removeprefix("Public.").split(".") for name in found]
+    return ["/".join(parts[1:]) + ".py" for parts in modules if parts[0] == SCRIPT_FOLDER and parts[1:]]
+
+
+# --------------------------------------------------------------------------
+# MCP servers.
+
+
+def servers_named(
+    config: NodeConfig, variables: Mapping[str, Any], known: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Each place of a node that names one of the `known` MCP servers: pointer below the node, the server.
+
+    A script is handed names in its arguments: a text that is one, or several with commas between.
+    """
+    key = node_handler(config.get("type")).MCP_SERVER_FIELD
+    if key and (name := known_text(config.get(key), variables)) in known:
+        yield f"/{key}", str(name)
+    for number, tool in _tools(config):
+        if isinstance(tool, str) and tool.startswith(_TOOL_SERVER):
+            name = tool.removeprefix(_TOOL_SERVER).partition("/")[0]
+            if name in known:
+                yield f"/{_TOOLS}/{number}", name
+    if known_type(config.get("type")) == SCRIPT_TYPE:
+        for argument in ("args", "kwargs"):
+            for pointer, text in _texts(config.get(argument), f"/{argument}"):
+                for word in _BETWEEN.split(known_text(text, variables) or ""):
+                    if word in known:
+                        yield pointer, word
+
+
+def _texts(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _texts(item, pointer + json_pointer([str(name)]))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{pointer}/{index}")
+
+
+# --------------------------------------------------------------------------
+# Other names.
+
+
+def names_made_in_a_run(file: str, document: Any, variables: Mapping[str, Any]) -> Iterator[str]:
+    """The places of names that only a run knows: a pack can't follow them."""
+    own = {**variables, **(document if isinstance(document, Mapping) else {})}
+    for place in node_places(file, document):
+        for key in NAME_KEYS:
+            written = place.config.get(key)
+            if isinstance(written, str) and "{" in written and known_text(written, own) is None:
+                yield f"{file}, node {place.number}, {key}: {written}"
+
+
+@dataclass(frozen=True, slots=True)
+class Renames:
+    """Old name -> new name of endpoints, MCP servers, scripts (below their folder), folders of workflows."""
+
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    servers: Mapping[str, str] = field(default_factory=dict)
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+
+def edits_of(file: str, document: Any, variables: Mapping[str, Any], renames: Renames) -> dict[str, str]:
+    """JSON pointer -> new text, of each place in a file below `Workflows/` that names what is renamed.
+
+    `variables`: the user's, for all workflows.
+    """
+    own = document if isinstance(document, Mapping) else {}
+    holders = [(place.pointer, place.config) for place in node_places(file, document)]
+    if not holders and own:
+        holders = [("", own)]  # a settings file
+    edits: dict[str, str] = {}
+    for pointer, holder in holders:
+        for key in ENDPOINT_KEYS:
+            new = renames.endpoints.get(known_text(holder.get(key), own) or "")
+            if new is not None:
+                edits[f"{pointer}/{key}"] = new
+        edits |= _edits_of_node(pointer, holder, {**variables, **own}, renames)
+    return edits
+
+
+def _edits_of_node(
+    pointer: str, config: NodeConfig, variables: Mapping[str, Any], renames: Renames
+) -> Iterator[tuple[str, str]]:
+    for below, written in scripts_named(config):
+        script = script_below(known_text(written, variables) or "") or ""
+        if script in renames.scripts:
+            yield pointer + below, script_name(renames.scripts[script])
+    texts = dict(_texts(config, "")) if renames.servers else {}
+    for below, server in servers_named(config, variables, renames.servers):
+        texts[below] = _with_name(texts[below], server, renames.servers[server])
+        yield pointer + below, texts[below]
+    folder = known_text(config.get(_FOLDER_KEY), variables)
+    if folder and (top := folder.strip("/").split("/")[0]) in renames.folders:
+        yield f"{pointer}/{_FOLDER_KEY}", renames.folders[top] + folder.strip("/").removeprefix(top)
+
+
+def _with_name(written: str, old: str, new: str) -> str:
+    """A text that names a server, with another in its place."""
+    return re.sub(rf"(?<![\w.-]){re.escape(old)}(?![\w.-])", lambda _: new, written)

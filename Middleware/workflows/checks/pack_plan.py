@@ -1,0 +1,439 @@
+"""What unpacking a pack would write on this machine: which endpoints play its roles, how its names change,
+and whether the result works. Nothing is written here.
+
+Source: spec workbench.md 17.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from Middleware.common.errors import ConfigError
+from Middleware.common.types import JsonObject
+from Middleware.config import paths
+from Middleware.config.drafts import drafts_snapshot
+from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
+from Middleware.config.json_positions import parse
+from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings, load_user, settings_of
+from Middleware.config.validation import NOTE, Finding
+from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackRefused
+from Middleware.utilities.config_text import with_values
+from Middleware.workflows.checks.config_check import check_users
+from Middleware.workflows.checks.pack_names import (
+    CURL_TYPE,
+    Renames,
+    edits_of,
+    imported_scripts,
+    names_made_in_a_run,
+    script_below,
+    scripts_named,
+    servers_named,
+)
+from Middleware.workflows.checks.pack_presets import PRESETS, fitting_presets
+from Middleware.workflows.checks.workflow_check import node_places
+from Middleware.workflows.checks.workflow_graph import known_text
+from Middleware.workflows.handlers.node_types import known_type
+
+PREFIX_ALLOWED = "up to 32 small letters, digits, - and _, a letter or digit first"
+_PREFIX = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_EXAMPLES = "examples/"
+"""Endpoints to copy from: they play no role."""
+_SERVERS, _WORKFLOWS, _ROUTING, _USERS = "MCPServers/", "Workflows/", "Routing/", "Users/"
+_TEMPLATES, _SCHEMAS = "PromptTemplates/", "StructuredOutputs/"
+_SHARED = "_shared"
+_STDIO = "stdio"
+_MOST_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays the roles of a pack. `folder`: below `Endpoints/`, with `/` at its end or empty; `names`:
+    role -> endpoint of that folder.
+    """
+
+    folder: str
+    names: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class UnpackPlan:
+    """What would be done. `files`: path below the config root -> bytes, the user file last; `scripts`: name
+    below the folder of scripts -> bytes: all of them new. `unchanged`: what is there already, exactly so.
+    `in_the_way`: what is there with another content. `remarks`: sentences.
+    """
+
+    user: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    scripts: dict[str, bytes] = field(default_factory=dict)
+    unchanged: list[str] = field(default_factory=list)
+    in_the_way: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+# --------------------------------------------------------------------------
+# Programs.
+
+
+def programs_of(pack: Pack) -> list[str]:
+    """Each thing in a pack that runs a program on this machine, in words. What the pack says of itself isn't
+    asked.
+    """
+    told = [f"the script {name}" for name in sorted(pack.below(SCRIPTS))]
+    for file, document in _documents(pack):
+        if file.startswith(_SERVERS) and document.get("transport") == _STDIO:
+            words = " ".join(map(str, [document.get("command"), *(document.get("args") or [])]))
+            told.append(f"{file}: {words}")
+        if file.startswith(_WORKFLOWS):
+            own = document if isinstance(document, Mapping) else {}
+            for place in node_places(file, document):
+                if known_type(place.config.get("type")) == CURL_TYPE:
+                    told.append(f"{file}, node {place.number}: curl")
+                for _, written in scripts_named(place.config):
+                    script = script_below(known_text(written, own) or "")
+                    if SCRIPTS + (script or "") not in pack.files:
+                        told.append(f"{file}, node {place.number}: {written}")
+    return told
+
+
+def _documents(pack: Pack) -> Iterator[tuple[str, Any]]:
+    """The config files as values. Raises PackRefused for one that cannot be read."""
+    for file, raw in pack.below(CONFIG).items():
+        try:
+            document = parse(raw, file)
+        except ConfigError as error:
+            raise PackRefused(f"{file} cannot be read: {error.message}") from error
+        if not isinstance(document, dict | list) or (
+            not isinstance(document, dict) and not file.startswith(_WORKFLOWS)
+        ):
+            raise PackRefused(f"{file} must be an object")
+        yield file, document
+
+
+# --------------------------------------------------------------------------
+# Roles.
+
+
+def endpoints_there(snapshot: ConfigSnapshot) -> dict[str, EndpointConfig]:
+    """`folder/name` -> endpoint, of all that can be read and are no examples to copy from."""
+    found: dict[str, EndpointConfig] = {}
+    for folder in _endpoint_folders(snapshot, ""):
+        user = settings_of("unpack", {"endpointConfigsSubDirectory": folder.rstrip("/")})
+        names = {name.removesuffix(paths.EXAMPLE) for name in snapshot.files(f"Endpoints/{folder}")}
+        for name in sorted(names):
+            try:
+                found[folder + name] = load_endpoint(snapshot, user, name)
+            except ConfigError:
+                continue  # `--validate` tells of it
+    return found
+
+
+def _endpoint_folders(snapshot: ConfigSnapshot, folder: str) -> Iterator[str]:
+    yield folder
+    for name in snapshot.folders(f"Endpoints/{folder}"):
+        if f"{folder}{name}/" != _EXAMPLES:
+            yield from _endpoint_folders(snapshot, f"{folder}{name}/")
+
+
+def fits_role(endpoint: EndpointConfig, abilities: tuple[str, ...]) -> bool:
+    """Whether an endpoint gives what a role is asked for: vectors, or texts."""
+    return (endpoint.type in EMBEDDING_TYPES) == (abilities == ("embeddings",))
+
+
+def candidates(
+    pack: Pack, there: Mapping[str, EndpointConfig], wanted: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Role -> the endpoints that can play it, the best first. `wanted`: role -> name or `folder/name`, which
+    is the only one then. Raises PackRefused where there is none.
+    """
+    found: dict[str, list[str]] = {}
+    for role, abilities in pack.needs.roles.items():
+        fit = [name for name, one in there.items() if fits_role(one, abilities)]
+        if role in wanted:
+            fit = [name for name in fit if wanted[role] in (name, name.rpartition("/")[2])]
+        fit.sort(key=lambda name: name.rpartition("/")[2] != role)
+        if not fit:
+            what = f"{wanted[role]!r}, which" if role in wanted else "one that"
+            known = ", ".join(there) or "none"
+            raise PackRefused(
+                f"no endpoint for the role {role} ({', '.join(abilities)}): needed is {what} gives "
+                f"{'vectors' if abilities == ('embeddings',) else 'texts'}; there are: {known}"
+            )
+        found[role] = fit
+    if unknown := sorted(set(wanted) - set(pack.needs.roles)):
+        raise PackRefused(
+            f"the pack has no role {unknown[0]!r}; it has: {', '.join(pack.needs.roles) or 'none'}"
+        )
+    return found
+
+
+def cast_of(chosen: Mapping[str, str], folder: str = "") -> Cast:
+    """The cast of role -> `folder/name`. Raises PackRefused where the endpoints aren't in one folder: a user
+    has one folder of endpoints.
+    """
+    folders = {name.rpartition("/")[0] for name in chosen.values()}
+    if len(folders) > 1:
+        pairs = ", ".join(f"{role}={name}" for role, name in chosen.items())
+        raise PackRefused(
+            f"the endpoints {pairs} are in different folders, but a user has one folder of endpoints: "
+            "copy one of the files, or choose others"
+        )
+    folder = folders.pop() if folders else folder
+    return Cast(
+        f"{folder}/" if folder else "", {role: name.rpartition("/")[2] for role, name in chosen.items()}
+    )
+
+
+def best_cast(found: Mapping[str, list[str]]) -> dict[str, str]:
+    """Role -> `folder/name`: all from one folder where that can be, and with the names of the roles."""
+    folders = list(dict.fromkeys(name.rpartition("/")[0] for names in found.values() for name in names))
+
+    def names_in(folder: str) -> dict[str, str]:
+        inside = {role: [n for n in names if n.rpartition("/")[0] == folder] for role, names in found.items()}
+        return {role: names[0] for role, names in inside.items() if names}
+
+    def by_name(folder: str) -> tuple[int, int]:
+        there = names_in(folder)
+        return len(there), sum(name.rpartition("/")[2] == role for role, name in there.items())
+
+    best = names_in(max(folders, key=by_name)) if folders else {}
+    return {role: best.get(role, names[0]) for role, names in found.items()}
+
+
+# --------------------------------------------------------------------------
+# The plan.
+
+
+def plan_unpack(
+    snapshot: ConfigSnapshot, pack: Pack, cast: Cast, prefix: str, scripts_there: Mapping[str, bytes]
+) -> UnpackPlan:
+    """What unpacking would write. `scripts_there`: those of this machine that have a name of the pack's.
+
+    Raises PackRefused for names that cannot be changed, ConfigError.
+    """
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise PackRefused(f"{prefix!r} cannot be a prefix; allowed: {PREFIX_ALLOWED}")
+    documents = dict(_documents(pack))
+    plan = UnpackPlan(prefix + pack.user)
+    _Unpacking(snapshot, pack, documents, cast, prefix, plan).run(scripts_there)
+    return plan
+
+
+class _Unpacking:
+    """One pack that is being planned."""
+
+    def __init__(
+        self,
+        snapshot: ConfigSnapshot,
+        pack: Pack,
+        documents: Mapping[str, Any],
+        cast: Cast,
+        prefix: str,
+        plan: UnpackPlan,
+    ) -> None:
+        self._snapshot, self._pack, self._cast = snapshot, pack, cast
+        self._prefix, self._plan = prefix, plan
+        self._documents = documents
+        self._config = pack.below(CONFIG)
+        self._user: JsonObject = dict(documents[f"{_USERS}{pack.user}.json"])
+        self._settings: UserSettings = settings_of(pack.user, self._user)
+
+    def run(self, scripts_there: Mapping[str, bytes]) -> None:
+        self._refuse_unknown_names()
+        renames = replace(self._renamed(scripts_there), endpoints=self._new_endpoints())
+        user = self._new_user()
+        for file, raw in self._placed(renames):
+            self._take(file, raw)
+        for name, text in self._pack.below(SCRIPTS).items():
+            new = renames.scripts.get(name, name)
+            there = scripts_there.get(new)
+            if there is None:
+                self._plan.scripts[new] = text
+            elif there == text:
+                self._plan.unchanged.append(SCRIPTS + new)
+            else:
+                self._plan.in_the_way.append(SCRIPTS + new)
+        self._take(f"{_USERS}{self._plan.user}.json", _json_bytes(user))
+
+    def _take(self, file: str, raw: bytes) -> None:
+        """A file that is to be written, unless it is there already."""
+        there = self._snapshot.find(file)
+        if there is None:
+            self._plan.files[file] = raw
+        elif there == file and self._snapshot.text(file) == raw:
+            self._plan.unchanged.append(file)
+        else:
+            self._plan.in_the_way.append(there)
+
+    def _refuse_unknown_names(self) -> None:
+        """Names that a run puts together can't be changed."""
+        if not self._new_endpoints() and not self._prefix:
+            return
+        variables = self._settings.user_wide_workflow_variables
+        for file, document in self._documents.items():
+            if file.startswith(_WORKFLOWS):
+                for place in names_made_in_a_run(file, document, variables):
+                    raise PackRefused(
+                        f"{place}: only a run knows this name, so no name in the pack can be changed; "
+                        "give the endpoints the names of the roles, and leave out --prefix"
+                    )
+
+    def _new_endpoints(self) -> dict[str, str]:
+        return {role: name for role, name in self._cast.names.items() if role != name}
+
+    # --- names ---
+
+    def _renamed(self, scripts_there: Mapping[str, bytes]) -> Renames:
+        """With a prefix: what belongs to the user gets it, and of the rest what is in the way."""
+        if not self._prefix:
+            return Renames()
+        servers = {
+            name: self._prefix + name
+            for file in self._config
+            if file.startswith(_SERVERS) and self._is_in_the_way(file)
+            for name in [file.removeprefix(_SERVERS).removesuffix(".json")]
+        }
+        texts = self._pack.below(SCRIPTS)
+        scripts = {
+            name: self._prefix + name for name in texts if scripts_there.get(name, texts[name]) != texts[name]
+        }
+        tops = {
+            file.split("/")[1] for file in self._config if file.startswith(_WORKFLOWS) and file.count("/") > 1
+        }
+        folders = {top: self._prefix + top for top in tops if top != paths.COMMON_FOLDER}
+        return Renames(servers=servers, scripts=scripts, folders=folders)
+
+    def _is_in_the_way(self, file: str) -> bool:
+        there = self._snapshot.find(file)
+        return there is not None and self._snapshot.text(there) != self._config[file]
+
+    def _own_folder(self, key: str) -> str:
+        """The user's folder of presets or schemas, in the pack."""
+        return (str(self._user.get(key) or "") or self._pack.user).rstrip("/")
+
+    def _new_user(self) -> JsonObject:
+        """The user file's document for this machine."""
+        user, prefix = dict(self._user), self._prefix
+        if self._cast.folder:
+            user["endpointConfigsSubDirectory"] = self._cast.folder.rstrip("/")
+        embedder = user.get("embeddingsEndpoint")
+        if isinstance(embedder, str) and embedder in self._cast.names:
+            user["embeddingsEndpoint"] = self._cast.names[embedder]
+        if not prefix:
+            return user
+        user["workflowConfigsSubDirectoryOverride"] = prefix + self._settings.workflow_folder
+        shared = self._settings.shared_workflows_sub_directory_override or _SHARED
+        if any(file.startswith(f"{_WORKFLOWS}{shared}/") for file in self._config):
+            user["sharedWorkflowsSubDirectoryOverride"] = prefix + shared
+        for key in ("presetConfigsSubDirectoryOverride", "structuredOutputConfigsSubDirectory"):
+            user[key] = prefix + self._own_folder(key)
+        if user.get("routingConfig"):
+            user["routingConfig"] = f"{prefix}{user['routingConfig']}"
+        template = user.get("chatPromptTemplateName")
+        if isinstance(template, str) and self._template_moves(f"{_TEMPLATES}{template}.json"):
+            user["chatPromptTemplateName"] = prefix + template
+        return user
+
+    def _template_moves(self, file: str) -> bool:
+        return bool(self._prefix) and file in self._config and self._is_in_the_way(file)
+
+    # --- files ---
+
+    def _placed(self, renames: Renames) -> Iterator[tuple[str, bytes]]:
+        """Each file but the user's, with its new place and text."""
+        endpoints = self._endpoints()
+        for file, raw in sorted(self._config.items()):
+            if file.startswith((_USERS, f"{PRESETS}/")):
+                continue
+            if file.startswith(_WORKFLOWS):
+                variables = self._settings.user_wide_workflow_variables
+                raw = with_values(raw, edits_of(file, self._documents[file], variables, renames))
+            yield self._new_place(file, renames), raw
+        for file, raw, said in fitting_presets(self._snapshot, self._config, endpoints):
+            new = self._preset_place(file, raw)
+            if said:
+                self._plan.remarks.append(f"{new} is {said}")
+            yield new, raw
+
+    def _endpoints(self) -> dict[str, EndpointConfig]:
+        user = settings_of(self._pack.user, {"endpointConfigsSubDirectory": self._cast.folder.rstrip("/")})
+        return {role: load_endpoint(self._snapshot, user, name) for role, name in self._cast.names.items()}
+
+    def _new_place(self, file: str, renames: Renames) -> str:
+        prefix = self._prefix
+        if not prefix:
+            return file
+        top, _, rest = file.partition("/")
+        if file.startswith(_WORKFLOWS):
+            folder, _, name = rest.partition("/")
+            if folder == paths.COMMON_FOLDER:  # a child's last place of search: the user's own is the first
+                return f"{_WORKFLOWS}{prefix}{self._settings.workflow_folder}/{name}"
+            return f"{_WORKFLOWS}{prefix}{rest}"
+        if file.startswith(_ROUTING):
+            return f"{_ROUTING}{prefix}{rest}"
+        if file.startswith(_SERVERS):
+            name = rest.removesuffix(".json")
+            return f"{_SERVERS}{renames.servers.get(name, name)}.json"
+        if file.startswith(_SCHEMAS):
+            return f"{_SCHEMAS}{self._below_own(rest, 'structuredOutputConfigsSubDirectory')}"
+        return f"{top}/{prefix}{rest}" if self._template_moves(file) else file
+
+    def _preset_place(self, file: str, raw: bytes) -> str:
+        """With a prefix a preset that differs from this machine's goes into the user's own folder."""
+        if not self._prefix:
+            return file
+        key = "presetConfigsSubDirectoryOverride"
+        kind, _, rest = file.removeprefix(f"{PRESETS}/").partition("/")
+        there = self._snapshot.find(file)
+        is_own = rest.startswith(f"{self._own_folder(key)}/")
+        if is_own or (there is not None and self._snapshot.text(there) != raw):
+            return f"{PRESETS}/{kind}/{self._below_own(rest, key)}"
+        return file
+
+    def _below_own(self, rest: str, key: str) -> str:
+        """A name below the user's own folder of this machine."""
+        own = self._own_folder(key)
+        return f"{self._prefix}{own}/{rest.removeprefix(f'{own}/')}"
+
+
+def _json_bytes(document: object) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+# --------------------------------------------------------------------------
+# Does it work?
+
+
+def findings_of(snapshot: ConfigSnapshot, plan: UnpackPlan) -> list[Finding]:
+    """What a check of the new user finds but notes. Scripts are looked for where the launch facts say."""
+    draft = drafts_snapshot(snapshot, plan.files)
+    draft.spelling.notes = []
+    return [finding for finding in check_users(draft, [plan.user]) if finding.level != NOTE]
+
+
+def strangers_in(snapshot: ConfigSnapshot, plan: UnpackPlan, scripts: Mapping[str, bytes]) -> list[str]:
+    """Files of the plan that its user doesn't reach: a pack that holds some isn't what it says. `scripts`: of
+    the pack and of the plan.
+    """
+    draft = drafts_snapshot(snapshot, plan.files)
+    draft.spelling.notes = []
+    check_users(draft, [plan.user])
+    variables = load_user(draft, plan.user).user_wide_workflow_variables
+    known = draft.files(_SERVERS.rstrip("/"))
+    reached, used = set(draft.looked_at()), set[str]()
+    for file in draft.looked_at():
+        if not file.startswith(_WORKFLOWS):
+            continue
+        document = draft.read(file)
+        own = {**variables, **(document if isinstance(document, Mapping) else {})}
+        for place in node_places(file, document):
+            reached |= {f"{_SERVERS}{name}.json" for _, name in servers_named(place.config, own, known)}
+            names = (known_text(written, own) for _, written in scripts_named(place.config))
+            used |= {script_below(name or "") or "" for name in names}
+    while more := {one for name in used for one in imported_scripts(scripts.get(name, b""))} - used:
+        used |= more
+    return sorted(set(plan.files) - reached) + [SCRIPTS + one for one in sorted(set(plan.scripts) - used)]

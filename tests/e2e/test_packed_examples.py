@@ -1,0 +1,115 @@
+"""Every example user is packed, unpacked into a tree that has endpoints and nothing else, and answers there as it
+answers where it comes from (workbench.md 11, row 17).
+
+The model is the scripted Ollama server of the examples' own tests; what each user says is what they expect.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from tests.e2e.test_example_users import EXAMPLES, FakeOllama, Server, _start
+from tests.patience import PATIENCE_S, wait_until
+from tests.shipped import copy_configs
+from tests.workflows.tools.conftest import stdio_file
+
+pytestmark = pytest.mark.e2e
+
+USERS = sorted(file.stem for file in (INSTALL_DIRECTORY / "Public/Configs/Users").glob("[!_]*.json"))
+MODEL, VECTORS = "Talker", "Vectors"
+"""Endpoints of the new tree: none has the name of a role."""
+
+
+def command(public: Path, *words: str) -> str:
+    """What a command printed; it must end well."""
+    line = [sys.executable, str(INSTALL_DIRECTORY / "server.py"), "--PublicDirectory", str(public), *words]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a pack of each example user, made from a copy of what ships."""
+    home = tmp_path_factory.mktemp("from")
+    public = home / "Public"
+    copy_configs(public / "Configs")
+    scripts = "workflow_python_scripts"
+    shutil.copytree(INSTALL_DIRECTORY / "Public" / scripts, public / scripts)
+    tools = {**stdio_file(home / "trace.txt"), "env": {"PLAN": "Sail north."}}
+    (public / "Configs/MCPServers/files.json").write_text(json.dumps(tools), encoding="utf-8")
+    for user in USERS:
+        command(public, "--pack", user, str(home / f"{user}.zip"))
+    return home
+
+
+@pytest.fixture(scope="module")
+def unpacked(packs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The new tree, served."""
+    calls: list[dict[str, object]] = []
+    handler = type("Handler", (FakeOllama,), {"calls": calls})
+    backend = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=backend.serve_forever, daemon=True).start()
+    public = tmp_path_factory.mktemp("to") / "Public"
+    write_endpoints(public / "Configs", backend.server_port)
+    for user in USERS:
+        roles = ["--map", f"Main={MODEL}"]
+        if user == "memory-assistant":
+            roles += ["--map", f"Embeddings=box/{VECTORS}"]
+        programs = ["--with-programs"] if user == "tool-agent" else []
+        command(public, "--unpack", str(packs / f"{user}.zip"), *roles, *programs)
+    process, port = _start(public, USERS)
+    yield Server(port, calls, public)
+    process.terminate()
+    process.wait(timeout=PATIENCE_S)
+    backend.shutdown()
+    backend.server_close()
+
+
+def write_endpoints(configs: Path, port: int) -> None:
+    """Two endpoints with their API types: all that a tree needs before anything is unpacked."""
+    for name, api_type, model in (
+        (MODEL, "OllamaApiChat", "thinks-aloud"),
+        (VECTORS, "Ollama-Embeddings", "vectors"),
+    ):
+        (configs / "ApiTypes").mkdir(parents=True, exist_ok=True)
+        (configs / "Endpoints/box").mkdir(parents=True, exist_ok=True)
+        shutil.copy(INSTALL_DIRECTORY / f"Public/Configs/ApiTypes/{api_type}.json", configs / "ApiTypes")
+        example = json.loads(
+            (INSTALL_DIRECTORY / "Public/Configs/Endpoints/my-model/Main.example.json").read_text("utf-8")
+        )
+        endpoint = {
+            **(example if name == MODEL else {}),
+            "endpoint": f"http://127.0.0.1:{port}",
+            "apiTypeConfigFileName": api_type,
+            "modelNameToSendToAPI": model,
+        }
+        (configs / f"Endpoints/box/{name}.json").write_text(json.dumps(endpoint), encoding="utf-8")
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_an_unpacked_example_answers(unpacked: Server, user: str) -> None:
+    """Whole and streamed, with the calls of the original."""
+    said, expected, calls = EXAMPLES[user]
+    if user == "tool-agent":  # the first start of its MCP server may take longer than the script waits for it
+        wait_until(lambda: unpacked.ask(user, said, stream=False) == expected)
+    before = len(unpacked.calls)
+    assert unpacked.ask(user, said, stream=False) == expected
+    between = len(unpacked.calls)
+    assert unpacked.ask(user, said, stream=True) == expected
+    assert (between - before, len(unpacked.calls) - between) == calls
+
+
+def test_the_new_tree_has_no_error(unpacked: Server) -> None:
+    """Of all that was unpacked, one after the other: `--validate` ends well."""
+    assert command(unpacked.public, "--validate").rstrip().splitlines()[-1].startswith(str(unpacked.public))

@@ -1,0 +1,210 @@
+"""The form of a pack: what is written comes back, and nothing is believed that is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Middleware.services import pack_archive
+from Middleware.services.pack_archive import (
+    FACTS,
+    MOST_BYTES,
+    Pack,
+    PackNeeds,
+    PackRefused,
+    pack_bytes,
+    read_pack,
+)
+
+USER = "config/Users/ann.json"
+FLOW = "config/Workflows/ann/Main.json"
+PACK = Pack(
+    name="ann",
+    user="ann",
+    version="1.2.3",
+    needs=PackNeeds(
+        roles={"Main": ("chat", "tools"), "Vectors": ("embeddings",)},
+        models={"Main": "gemma3:4b"},
+        extras=("mcp",),
+        programs=("npx",),
+        mcp_servers=("files",),
+        environment=("FILES_KEY",),
+    ),
+    files={FLOW: b"[]", USER: b"{}", "scripts/tools/dice.py": b"def Invoke(): ..."},
+    masked={"Workflows/ann/Main.json": ("/0/x",)},
+)
+
+
+def test_what_was_packed_comes_back(tmp_path: Path) -> None:
+    """All of it, bytes and facts."""
+    source = tmp_path / "p.zip"
+    source.write_bytes(pack_bytes(PACK))
+    assert read_pack(source) == PACK
+    assert PACK.below("config/") == {"Workflows/ann/Main.json": b"[]", "Users/ann.json": b"{}"}
+
+
+def test_the_same_contents_give_the_same_bytes() -> None:
+    """Whatever the order, the time and the system."""
+    turned = replace(PACK, files=dict(reversed(PACK.files.items())))
+    assert pack_bytes(turned) == pack_bytes(PACK)
+
+
+def test_it_is_a_plain_zip_file_that_says_what_is_in_it() -> None:
+    """Readable by any program."""
+    with zipfile.ZipFile(io.BytesIO(pack_bytes(PACK))) as archive:
+        facts = json.loads(archive.read(FACTS))
+        assert archive.namelist() == [FACTS, USER, FLOW, "scripts/tools/dice.py"]
+    assert facts["format"] == 1 and facts["version"] == "1.2.3" and facts["user"] == "ann"
+    assert facts["needs"]["roles"] == {"Main": ["chat", "tools"], "Vectors": ["embeddings"]}
+    assert facts["needs"]["mcpServers"] == ["files"]
+    assert facts["files"][FLOW]["size"] == 2 and len(facts["files"][FLOW]["sha256"]) == 64
+
+
+# --------------------------------------------------------------------------
+# Packs that nobody of ours made.
+
+
+class Forged:
+    """A pack whose parts can be changed before it is a zip file."""
+
+    def __init__(self) -> None:
+        with zipfile.ZipFile(io.BytesIO(pack_bytes(PACK))) as archive:
+            self.files = {name: archive.read(name) for name in archive.namelist()}
+        self.facts = json.loads(self.files.pop(FACTS))
+        self.infos: dict[str, zipfile.ZipInfo] = {}
+        self.twice: list[str] = []
+
+    def add(self, name: str, data: bytes = b"{}") -> None:
+        """A file that the facts know of."""
+        self.files[name] = data
+        self.facts["files"][name] = pack_archive._facts_of(data)
+
+    def write(self, target: Path) -> Path:
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(FACTS, json.dumps(self.facts))
+            for name, data in self.files.items():
+                archive.writestr(self.infos.get(name, name), data)
+            with pytest.warns(UserWarning) if self.twice else _nothing():
+                for name in self.twice:
+                    archive.writestr(name, b"{}")
+        return target
+
+
+class _nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def link(forged: Forged) -> None:
+    info = zipfile.ZipInfo("scripts/link.py")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    forged.add("scripts/link.py", b"/etc/passwd")
+    forged.infos["scripts/link.py"] = info
+
+
+def facts(**changed: Any) -> Callable[[Forged], None]:
+    return lambda forged: forged.facts.update(changed)
+
+
+REFUSED: list[tuple[str, Callable[[Forged], None], str]] = [
+    ("a-way-out", lambda f: f.add("config/Workflows/../../x.json"), "cannot be the name of a file in a pack"),
+    ("an-absolute-name", lambda f: f.add("/etc/x.json"), "cannot be the name"),
+    ("a-backslash", lambda f: f.add("config/Workflows/a\\..\\..\\x.json"), "cannot be the name"),
+    ("a-drive", lambda f: f.add("config/Workflows/C:x.json"), "cannot be the name"),
+    ("a-device", lambda f: f.add("config/Workflows/ann/con.json"), "cannot be the name"),
+    ("a-hidden-file", lambda f: f.add("config/Workflows/ann/.x.json"), "cannot be the name"),
+    ("a-line-end-in-a-name", lambda f: f.add("config/Workflows/ann/a\nb.json"), "cannot be the name"),
+    ("an-endpoint", lambda f: f.add("config/Endpoints/Main.json"), "cannot be the name"),
+    ("aliases", lambda f: f.add("config/ModelAliases.json"), "cannot be the name"),
+    ("another-kind-of-file", lambda f: f.add("scripts/run.sh"), "cannot be the name"),
+    ("two-names-that-are-one", lambda f: f.add("config/Workflows/ANN/main.json"), "would be one file"),
+    ("a-file-in-a-file", lambda f: f.add("config/Workflows/ann/Main.json/x.json"), "would lie in a file"),
+    ("two-files-of-one-name", lambda f: f.twice.append(USER), "two files of one name"),
+    ("a-link", link, "is not a plain file"),
+    ("a-file-too-many", lambda f: f.files.update({"config/Users/x.json": b"{}"}), "does not hold the files"),
+    ("a-file-too-few", lambda f: f.files.pop(FLOW), "does not hold the files"),
+    ("another-content", lambda f: f.files.update({FLOW: b"{}"}), "damaged: config/Workflows/ann/Main.json"),
+    ("two-users", lambda f: f.add("config/Users/bob.json"), "one user file"),
+    ("no-user", lambda f: (f.files.pop(USER), f.facts["files"].pop(USER)), "one user file"),
+    ("a-user-of-another-name", facts(user="bob"), "one user file"),
+    ("a-form-of-the-future", facts(format=2), "a form that this version does not know"),
+    ("facts-without-needs", facts(needs=None), "cannot be read as a pack"),
+    ("needs-of-another-form", lambda f: f.facts["needs"].update(extras="mcp"), "cannot be read as a pack"),
+    ("files-of-another-form", facts(files=[USER, FLOW]), "does not hold the files"),
+    ("a-bomb", lambda f: f.add("scripts/bomb.py", bytes(MOST_BYTES)), "it is too large"),
+    (
+        "too-many-files",
+        lambda f: [f.add(f"scripts/s{number}.py") for number in range(pack_archive.MOST_FILES)],
+        "it is too large",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_a_forged_pack_is_refused(tmp_path: Path, change: Callable[[Forged], Any], said: str) -> None:
+    """Before anything of it is used."""
+    forged = Forged()
+    change(forged)
+    with pytest.raises(PackRefused, match=said):
+        read_pack(forged.write(tmp_path / "forged.zip"))
+
+
+def test_a_size_that_lies_unpacks_no_more_than_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size that the zip file states isn't what counts."""
+    monkeypatch.setattr(pack_archive, "MOST_BYTES", 1000)
+    forged = Forged()
+    forged.add("scripts/long.py", bytes(1200))
+    with pytest.raises(PackRefused, match="it is too large"):
+        read_pack(forged.write(tmp_path / "forged.zip"))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "cannot be read as a pack"),
+        (b"PK\x03\x04 and no more", "cannot be read as a pack"),
+        (pack_bytes(PACK)[:-40], "cannot be read as a pack"),
+    ],
+    ids=["empty", "begun", "cut"],
+)
+def test_what_is_no_zip_file(tmp_path: Path, data: bytes, said: str) -> None:
+    source = tmp_path / "p.zip"
+    source.write_bytes(data)
+    with pytest.raises(PackRefused, match=said):
+        read_pack(source)
+
+
+def test_a_zip_file_of_something_else(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(PackRefused, match=r"it is no pack: it has no pack\.json"):
+        read_pack(tmp_path / "p.zip")
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"format": 1}', "[]", "{", '{"format": 1, "files": {}}'])
+def test_facts_that_are_none(tmp_path: Path, text: str) -> None:
+    """However deep, however short."""
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+        archive.writestr(FACTS, text)
+    with pytest.raises(PackRefused, match="cannot be read as a pack"):
+        read_pack(tmp_path / "p.zip")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PackRefused, match=r"p\.zip cannot be read: No such file"):
+        read_pack(tmp_path / "p.zip")
+
+
+@pytest.mark.parametrize("name", ["config/Endpoints/Main.json", "config/Users/../x.json", "notes.txt"])
+def test_what_nobody_could_read_is_not_written(name: str) -> None:
+    """The same rule for both sides."""
+    with pytest.raises(PackRefused, match="cannot be the name of a file in a pack"):
+        pack_bytes(replace(PACK, files={**PACK.files, name: b"{}"}))
