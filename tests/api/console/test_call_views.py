@@ -36,7 +36,9 @@ def get(ask):
             node_of(1), node_of(4, "Answer", *calls), **{"keeps_text": True, "asked": b'{"b":2}', **facts}
         )
         recorder = SimpleNamespace(run={"r1": run}.get, runs=lambda: [run], kept=dict, seq=0)
-        return ask("GET", path, query=query, hub=a_hub(recorder=recorder, needs_key=needs_key), routes=ROUTES)
+        return ask(
+            "GET", path, query=query, hub=a_hub(recorder=recorder, needs_key=lambda: needs_key), routes=ROUTES
+        )
 
     return get
 
@@ -150,6 +152,13 @@ class TestExplain:
         assert get("runs/r1/nodes/1/explain")[1]["text"].endswith(
             "--explain 'Reviewers#4' --messages messages.json"
         )
+
+    def test_of_a_choice_by_meaning(self, ask):
+        """It is a node of the run, and no workflow's."""
+        run = run_of(node_of(1, workflow="Routing/home.json"))
+        recorder = SimpleNamespace(run={"r1": run}.get, runs=lambda: [run], kept=dict, seq=0)
+        told = ask("GET", "runs/r1/nodes/0/explain", hub=a_hub(recorder=recorder), routes=ROUTES)
+        assert told == (404, {"error": "this request ran no workflow"})
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ export function useRun(id) {
 function Head({ run, heading, node, k }) {
   const by = run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
   const words = listed(stateWords(markOf(run)), run.state !== "failed" && run.where, by);
-  const workflow = fileOf(run.nodes[0]);
+  const workflow = fileOf(run.nodes.find(fileOf));
   const tryAgain = workflow && !run.private && run.asked ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }) : "";
   useKeys({ t: () => tryAgain !== "" && go(tryAgain) });
   const opens = fileOf(node) || workflow;
