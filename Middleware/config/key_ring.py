@@ -19,6 +19,7 @@ from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.config.key_file import KeyEntry, lost_patterns, read_keys
 from Middleware.config.loader import tree_of
 from Middleware.config.paths import KEYS_FILE
+from Middleware.config.validation import Finding
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class KeyRing:
         return next((entry for entry in self.entries if entry.name == name), None)
 
 
+_MOST_TOLD = 10
+"""So many patterns that fit nobody are named at once; `--validate` names them all."""
 _Sign = tuple[int, ...]
 _UNSEEN: _Sign = (0, 0, 0, 0)
 """Something is there that cannot be looked at."""
@@ -169,7 +172,9 @@ class KeysInForce:
             self._tell_fault(str(error))
             self._ring = self._ring or KeyRing(broken=True)
             return
-        if self._fault or ring != self._ring:
+        if self._ring is None:
+            logger.warning("keys file %s has appeared: from now on every request needs a key", self.path)
+        elif self._fault or ring != self._ring:
             logger.info("keys file %s has been read again: %d keys", self.path, len(ring.entries))
         self._fault, self._ring = "", ring
         self._warn_of_mode()
@@ -181,11 +186,16 @@ class KeysInForce:
 
     def _load(self) -> KeyRing:
         entries = load_key_file(self.path)
-        for finding in lost_patterns(entries, self._served_users(), self.path.name):
-            if str(finding) not in self._warned:
-                logger.warning("%s", finding)
-            self._warned.add(str(finding))
+        self._warn_of_patterns(lost_patterns(entries, self._served_users(), self.path.name))
         return KeyRing.of(entries)
+
+    def _warn_of_patterns(self, findings: Sequence[Finding]) -> None:
+        fresh = [finding for finding in map(str, findings) if finding not in self._warned]
+        for finding in fresh[:_MOST_TOLD]:
+            logger.warning("%s", finding)
+        if len(fresh) > _MOST_TOLD:
+            logger.warning("keys file %s: and %d more of this kind", self.path, len(fresh) - _MOST_TOLD)
+        self._warned.update(fresh)
 
     def _tell_fault(self, why: str) -> None:
         """Once, until it is repaired."""

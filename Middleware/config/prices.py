@@ -12,12 +12,19 @@ from Middleware.config.keys import NUMBER, TEXT, object_of
 
 DEFAULT_CURRENCY = "USD"
 
+MOST = 1_000_000_000
+"""More is a slip of the keyboard, and its sums would leave the range of numbers."""
+
 PRICE_KEYS = {
-    "input": NUMBER("Price of the tokens of prompts.", required=True, minimum=0),
-    "output": NUMBER("Price of the tokens of answers.", required=True, minimum=0),
-    "cached": NUMBER("Price of prompt tokens that the server still held; absent: `input`.", minimum=0),
+    "input": NUMBER("Price of the tokens of prompts.", required=True, minimum=0, maximum=MOST),
+    "output": NUMBER("Price of the tokens of answers.", required=True, minimum=0, maximum=MOST),
+    "cached": NUMBER(
+        "Price of prompt tokens that the server still held; absent: `input`.", minimum=0, maximum=MOST
+    ),
     "cacheWrite": NUMBER(
-        "Price of prompt tokens that the server keeps for the next prompt; absent: `input`.", minimum=0
+        "Price of prompt tokens that the server keeps for the next prompt; absent: `input`.",
+        minimum=0,
+        maximum=MOST,
     ),
     "currency": TEXT(
         "Currency of these prices.",
@@ -76,7 +83,7 @@ class Price:
 
 def _amount(found: Any) -> Fraction | None:
     """The number as people wrote it: 0.1 is a tenth."""
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < float("inf"):
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= MOST:
         return None
     return Fraction(str(found))
 

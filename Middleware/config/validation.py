@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
@@ -30,6 +31,7 @@ from Middleware.config.paths import (
     is_tool_file,
     is_user_pointer,
 )
+from Middleware.config.text_patterns import has_pattern
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -116,6 +118,10 @@ def plainly_fits(value: Any, schema: Any) -> bool:
     for keyword, wanted in schema.items():
         if keyword in _IGNORED or keyword.startswith("x-"):
             continue
+        if keyword == "additionalProperties" and wanted is False:
+            if not _has_no_other(value, schema):
+                return False
+            continue
         holds = _KEYWORDS.get(keyword)
         if holds is None or not holds(value, wanted):
             return False
@@ -147,6 +153,13 @@ def _properties(value: Any, wanted: Mapping[str, Any]) -> bool:
     return all(plainly_fits(value[name], inner) for name, inner in wanted.items() if name in value)
 
 
+def _has_no_other(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether an object has no property but those that its schema names, and names in full."""
+    if not isinstance(value, dict):
+        return True
+    return "patternProperties" not in schema and value.keys() <= schema.get("properties", {}).keys()
+
+
 def _additional(value: Any, wanted: Any) -> bool:
     """Of all properties: which of them are named beside this keyword is not known here."""
     return (
@@ -162,7 +175,7 @@ _KEYWORDS: dict[str, Callable[[Any, Any], bool]] = {
     "exclusiveMinimum": lambda value, wanted: not _is_number(value) or value > wanted,
     "minLength": lambda value, wanted: not isinstance(value, str) or len(value) >= wanted,
     "minProperties": lambda value, wanted: not isinstance(value, dict) or len(value) >= wanted,
-    "pattern": lambda value, wanted: not isinstance(value, str) or bool(re.search(wanted, value)),
+    "pattern": lambda value, wanted: not isinstance(value, str) or has_pattern(value, wanted),
     "items": lambda value, wanted: (
         not isinstance(value, list) or all(plainly_fits(item, wanted) for item in value)
     ),
@@ -349,12 +362,26 @@ def _validator_of(schema: Mapping[str, Any]) -> Draft202012Validator:
     """The compiled validator of a schema object, kept with it (an id is unique while its object lives)."""
     kept = _VALIDATORS.get(id(schema))
     if kept is None or kept[0] is not schema:
-        from jsonschema import Draft202012Validator  # slow to load: only once something is to be looked at
-
         if len(_VALIDATORS) >= _MOST_VALIDATORS:
             _VALIDATORS.clear()
-        kept = _VALIDATORS[id(schema)] = (schema, Draft202012Validator(schema))
+        kept = _VALIDATORS[id(schema)] = (schema, _validator_kind()(schema))
     return kept[1]
+
+
+@cache
+def _validator_kind() -> type[Draft202012Validator]:
+    """That of the library, with patterns as `has_pattern` reads them."""
+    from jsonschema import Draft202012Validator  # slow to load: only once something is to be looked at
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(validator: Any, wanted: str, found: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(found, str) and not has_pattern(found, wanted):
+            yield ValidationError(f"{found!r} does not match {wanted!r}")
+
+    make: Callable[..., type[Draft202012Validator]] = extend
+    kind = make(Draft202012Validator, {"pattern": pattern})
+    return kind
 
 
 ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
@@ -363,28 +390,37 @@ ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
 
 def foreign_check(schema: dict[str, Any]) -> Callable[[Any], list[ForeignBreach]]:
     """What a schema that is not ours says of a document, in the order of the places; an unsound schema finds
-    fault with nothing. The schema names no other document (a `$ref` to elsewhere would be fetched).
+    fault with nothing. Each `$ref` of the schema leads to a place in it (others would be fetched).
     """
     from jsonschema import Draft202012Validator  # slow to load, as above
-    from jsonschema.exceptions import SchemaError, UnknownType
+    from jsonschema.exceptions import UnknownType
     from jsonschema.validators import validator_for
-    from referencing.exceptions import Unresolvable
 
-    kind = validator_for(schema, default=Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-    except (SchemaError, RecursionError):
+    if is_unsound(schema):
         return lambda document: []
-    validator = kind(schema)
+    validator = validator_for(schema, default=Draft202012Validator)(schema)
 
     def find_breaches(document: Any) -> list[ForeignBreach]:
         try:
             errors = sorted(validator.iter_errors(document), key=lambda e: [str(p) for p in e.absolute_path])
-        except (UnknownType, Unresolvable, RecursionError):
+        except (UnknownType, RecursionError):
             return []
         return [(tuple(e.absolute_path), str(e.validator), e.validator_value, e.instance) for e in errors]
 
     return find_breaches
+
+
+def is_unsound(schema: dict[str, Any]) -> bool:
+    """Whether it is no JSON Schema."""
+    from jsonschema import Draft202012Validator  # slow to load, as above
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except (SchemaError, RecursionError):
+        return True
+    return False
 
 
 def without_nulls(document: Any) -> Any:

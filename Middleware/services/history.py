@@ -39,6 +39,8 @@ BUSY_S = 2.0
 """So long a write waits for one of another process."""
 RETRY_S = 2.0
 MOST_AT_ONCE = 1_000
+MOST_INTEGER = 2**53
+"""So large a number can be: many of them can still be added in the database."""
 CLOSE_S = 3.0
 
 _TABLES = """
@@ -63,9 +65,9 @@ class HistoryRow(NamedTuple):
 
     `at`: Unix seconds of its arrival. `key`: the name of the client's key; empty: it has none. `state`:
     `done`, `failed`, `cancelled`, `refused`. `took_s`: until the client had its answer; `first_s`: until its
-    first word, None: there was none. `prompt`, `completion`: tokens of all calls, as the client is told them.
-    `held`: tokens of prompts that backends still held, None: none of them said. `endpoint`: of the node that
-    answered. `stood_out`: names of rules. `costs`: a sum for each currency.
+    first word, None: there was none. `prompt`, `completion`: tokens of all calls to models. `held`: tokens
+    of prompts that backends still held, None: none of them said. `endpoint`: of the node that answered.
+    `stood_out`: names of rules. `costs`: a sum for each currency.
     """
 
     at: float
@@ -205,10 +207,11 @@ class HistoryFile:
 
 def _insert(sql: sqlite3.Connection, row: HistoryRow) -> None:
     *numbers, stood_out, costs = row
-    run = sql.execute(_INSERT, (*numbers, " ".join(stood_out))).lastrowid
+    fitting = [min(one, MOST_INTEGER) if isinstance(one, int) else one for one in numbers]
+    run = sql.execute(_INSERT, (*fitting, " ".join(stood_out))).lastrowid
     sql.executemany(
         "INSERT INTO costs VALUES (?, ?, ?, ?)",
-        [(run, cost.currency, cost.millionths, int(cost.about)) for cost in costs],
+        [(run, cost.currency, min(cost.millionths, MOST_INTEGER), int(cost.about)) for cost in costs],
     )
 
 
@@ -311,18 +314,30 @@ class HistoryWriter:
                     self._rows.append(row)
 
     def _write_rows(self) -> None:
+        most = MOST_AT_ONCE
         while self._rows:
-            rows, lost = list(islice(self._rows, MOST_AT_ONCE)), self._lost
+            rows, lost = list(islice(self._rows, most)), self._lost
             try:
                 beside_the_loop(partial(self._file.write, rows, lost))
             except (sqlite3.Error, OSError) as error:
                 self._tell_of_trouble(error)
                 return
+            except Exception:  # one odd row must not end the history
+                most = 1 if len(rows) > 1 else MOST_AT_ONCE
+                if len(rows) == 1:
+                    logger.exception("a run could not be written to the history")
+                    self._lose_row()
+                continue
             with self._ready:
                 for _ in rows:
                     self._rows.popleft()
                 self._lost -= lost
             self._tell_of_recovery(lost)
+
+    def _lose_row(self) -> None:
+        with self._ready:
+            self._rows.popleft()
+            self._lost += 1
 
     def _tell_of_trouble(self, error: Exception) -> None:
         """Once, until it works again. A damaged file makes room for a new one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
 from Middleware.common.costs import Cost, add_costs
@@ -19,6 +19,7 @@ COLUMNS = {"user": "user", "key": "key", "endpoint": "endpoint", "workflow": "wo
 NAMES = ("user", "key", "endpoint", "workflow")
 
 SPANS = {"hours": 48, "days": 30, "weeks": 13}
+_FIRST_DAY = date(1970, 1, 2)
 """How many of each the series show."""
 
 
@@ -164,8 +165,10 @@ def _medians_by(sql: sqlite3.Connection, column: str, value: str, since: float) 
 
 
 def day_start(now: float, back: int = 0) -> float:
-    """The midnight before `now`, or of a day that is so many before. A day may have 23 or 25 hours."""
-    day = datetime.fromtimestamp(now).date() - timedelta(days=back)
+    """The midnight before `now`, or of a day that is so many before. A day may have 23 or 25 hours. Systems
+    know no zone of days before 1970.
+    """
+    day = max(datetime.fromtimestamp(now).date() - timedelta(days=back), _FIRST_DAY)
     return datetime.combine(day, time()).astimezone().timestamp()
 
 

@@ -105,21 +105,22 @@ def _tokens_in(sums: Sums) -> int:
 
 class TurnLine:
     """The gates that a request needs a turn of: it takes a place at the next one when its turn at the one
-    before has come. `behind`: it stands behind people; `came`: when it arrived, in monotonic seconds.
+    before has come. `steps`: each gate, what it asks for there, and whether it stands behind people; `came`:
+    when it arrived, in monotonic seconds.
     """
 
     def __init__(
-        self, steps: Sequence[tuple[FairGate, Ask | None]], *, behind: bool = False, came: float | None = None
+        self, steps: Sequence[tuple[FairGate, Ask | None, bool]], *, came: float | None = None
     ) -> None:
-        self._steps, self.is_behind, self._came = tuple(steps), behind, came
+        self._steps, self._came = tuple(steps), came
         self._places: list[tuple[FairGate, Place]] = []
 
     def enter(self) -> bool:
         """Go as far as there are turns now. True: it has all of them."""
         if self._places and not self._places[-1][1].admitted:
             return False
-        for gate, ask in self._steps[len(self._places) :]:
-            place = gate.line_up(ask, behind=self.is_behind, came=self._came)
+        for gate, ask, behind in self._steps[len(self._places) :]:
+            place = gate.line_up(ask, behind=behind, came=self._came)
             self._places.append((gate, place))
             if not place.admitted:
                 return False
@@ -236,16 +237,18 @@ class KeyLimiter:
         takes_turn: bool = True,
         ask: Ask | None = None,
     ) -> KeyRequest:
-        """A counted request of a key of the file. `behind`, `came`: as of `TurnLine`. `takes_turn`: it also
-        needs a turn of the server's gate, for what `ask` says.
+        """A counted request of a key of the file. `behind`: it lets people go first; `came`: as of
+        `TurnLine`. `takes_turn`: it also needs a turn of the server's gate, for what `ask` says.
         """
-        account = self.account(asker.name)
-        account.gate.limit = asker.entry.limits.concurrent or NO_LIMIT
-        steps: list[tuple[FairGate, Ask | None]] = []
-        steps.append((account.gate, Ask(name=asker.turn_name)))  # within a key nobody lets others go first
+        account, concurrent = self.account(asker.name), asker.entry.limits.concurrent
+        account.gate.limit = concurrent or NO_LIMIT
+        own = Ask(name=asker.turn_name)  # within a key no class goes first
+        steps: list[tuple[FairGate, Ask | None, bool]] = [(account.gate, own, behind and bool(concurrent))]
         if self.gate is not None and takes_turn:
-            steps.append((self.gate, ask_of(asker, ask)))
-        return KeyRequest(self, asker, account, TurnLine(steps, behind=behind, came=came))
+            steps.append((self.gate, ask_of(asker, ask), behind))
+        request = KeyRequest(self, asker, account, TurnLine(steps, came=came))
+        request.is_behind = behind
+        return request
 
     def numbers(self, entry: KeyEntry) -> KeyNumbers:
         """Those of all processes."""
@@ -253,7 +256,8 @@ class KeyLimiter:
         sums, limits = member.count(entry.name, day, {}), entry.limits
         inside, before = self.account(entry.name).gate.crowd(entry.name)
         at_gate = self.gate.crowd(entry.name)[1] if self.gate is not None else 0
-        left = member.bucket_level(entry.name, limits.requests_per_minute or 1)
+        most = limits.requests_per_minute
+        left = None if most is None else math.floor(member.take(entry.name, most, 0).level)
         return KeyNumbers(
             day=day,
             requests=sums.get(_REQUESTS, 0),
@@ -261,7 +265,7 @@ class KeyLimiter:
             completion_tokens=sums.get(_COMPLETION, 0),
             running=max(0, inside - at_gate),
             waiting=before + at_gate,
-            left_requests=None if limits.requests_per_minute is None else math.floor(left),
+            left_requests=left,
             left_tokens=None
             if limits.tokens_per_day is None
             else max(0, limits.tokens_per_day - _tokens_in(sums)),
@@ -282,7 +286,7 @@ class KeyRequest:
 
     def __init__(self, limiter: KeyLimiter, asker: Asker, account: KeyAccount, line: TurnLine) -> None:
         self.name: str = asker.name
-        self.is_behind = line.is_behind
+        self.is_behind = False
         self._limiter, self._account, self._line = limiter, account, line
         self._limits: KeyLimits = asker.entry.limits
         self._member = limiter.cancellation.member()

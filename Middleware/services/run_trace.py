@@ -309,7 +309,10 @@ class RunTrace:
         """The model name in the client's body, until it is known whom it means: one that is refused keeps
         it."""
         if isinstance(name, str):
-            self.model = "".join(sign if sign.isprintable() else "?" for sign in name[:_NAME_CHARS])
+            name = name[:_NAME_CHARS]
+            self.model = (
+                name if name.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in name)
+            )
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
         self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type

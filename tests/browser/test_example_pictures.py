@@ -27,7 +27,7 @@ PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAAD
 ASKED = "Ana: The ferry leaves at seven on Friday. What shall we pack for two days at the mill?"
 SHOWN = {"router": "Workflows/router/Code.json"}
 """Where another workflow than the first tells more."""
-OUTSIDE = {"web-research", "wiki-question", "tool-agent"}
+OUTSIDE = {"web-research", "wiki-question", "agent"}
 """Their nodes ask services that are not here: how such a run ends is not the example's doing."""
 
 

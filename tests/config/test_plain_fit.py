@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from Middleware.config import machines, named_files, validation, workflows  # noqa: F401  (state their keys)
+from Middleware.config import key_file, machines, named_files, validation, workflows  # noqa: F401  (state their keys)
 from Middleware.config.validation import plainly_fits, schema
 
 HOUSE = Path(__file__).resolve().parents[2]
-KINDS = sorted({*validation.KINDS.values(), "machines", "mcptool", "userpointer"})
+KINDS = sorted({*validation.KINDS.values(), "keys", "machines", "mcptool", "userpointer"})
 FOLDERS = {"ApiTypes": "apitype", "Endpoints": "endpoint", "Users": "user"}
 FILES = sorted(path for folder in FOLDERS for path in (HOUSE / "Public/Configs" / folder).rglob("[!_]*.json"))
 

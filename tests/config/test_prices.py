@@ -37,6 +37,8 @@ class TestReading:
             {"output": 1},
             {"input": -1, "output": 1},
             {"input": True, "output": 1},
+            {"input": 1e10, "output": 1},
+            {"input": 1, "output": 10**400},
         ],
         ids=str,
     )

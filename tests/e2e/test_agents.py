@@ -168,14 +168,20 @@ class TestNative:
         assert talk.asked[1].results[0].startswith(told)
 
 
+THOUGHTS = [("openai", "reasoning_content"), ("llama", "reasoning_content"), ("ollama", "thinking")]
+
+
+@pytest.mark.parametrize(("user", "field"), THOUGHTS)
+def test_thoughts_go_back(talk, user, field):
+    """In the field they came in; once one turn has it, all have it."""
+    thinks = Step(thinking="r", calls=[("read_file", {"path": "a"})])
+    talk.ask(user, thinks, Step(calls=[("read_file", {"path": "b"})]), Step("ok"))
+    turns = [turn for turn in talk.asked[2].turns if turn["role"] == "assistant"]
+    assert [turn[field] for turn in turns] == ["r", ""]
+
+
 @pytest.mark.parametrize("user", ["openai", "llama"])
 class TestOpenAiDialect:
-    def test_thoughts_go_back(self, talk, user):
-        """In the field they came in."""
-        talk.ask(user, Step(thinking="r", calls=[("read_file", {"path": "a"})]), Step("ok"))
-        [turn] = [turn for turn in talk.asked[1].turns if turn["role"] == "assistant"]
-        assert turn["reasoning_content"] == "r"
-
     @pytest.mark.parametrize(
         ("finish", "told"),
         [

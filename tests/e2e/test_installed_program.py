@@ -204,7 +204,13 @@ class TestProgram:
         """In the folder that is served, whatever its name is; not in that of the program."""
         program("--init", "x", cwd=tmp_path)
         (tmp_path / "x" / "Public").rename(tmp_path / name)
-        words = ("--dry-run", "Main", "--User", "tool-agent", "--PublicDirectory", tmp_path / name)
+        node = {
+            "type": "PythonModule",
+            "module_path": "Public/workflow_python_scripts/mcp_agent/prepare_tools.py",
+        }
+        workflow = tmp_path / name / "Configs" / "Workflows" / "agent" / "Main.json"
+        workflow.write_text(json.dumps([node]), "utf-8")
+        words = ("--dry-run", "Main", "--User", "agent", "--PublicDirectory", tmp_path / name)
         (tmp_path / "elsewhere").mkdir()
         told = program(*words, cwd=tmp_path / "elsewhere")
         script = tmp_path / name / "workflow_python_scripts" / "mcp_agent" / "prepare_tools.py"

@@ -71,7 +71,7 @@ def test_a_user_is_made_and_answers(terminal: Terminal, backend: FakeBackend) ->
 
 @pytest.mark.parametrize("kind", range(1, 4))
 def test_other_kinds_answer(terminal: Terminal, backend: FakeBackend, kind: int) -> None:
-    """Plain chat, a memory, a router. (The agent is the example user `tool-agent`, which has tests of its own.)"""
+    """Plain chat, a memory, a router. (The agent is the example user `agent`, which has tests of its own.)"""
     port = make_user(terminal, backend.url, kind)
     assert chat(port, "mira", "Good evening").startswith("Good evening")
     assert backend.calls("Good evening")

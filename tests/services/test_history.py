@@ -279,6 +279,32 @@ class TestWriter:
         with read_history(folder) as sql:
             assert sql.execute("SELECT runs FROM lost").fetchall() == [(2,)]
 
+    def test_rows_that_cannot_be_written(self, keep, observers, file, folder, caplog, monkeypatch):
+        """They are lost alone, and counted."""
+        writer = keep(lambda run: row(user=run.user, took_s=float("nan") if run.user == "odd" else 1.0))
+
+        write = file.write
+
+        def write_sound_ones(rows, lost=0):
+            if any(one.took_s != one.took_s for one in rows):
+                raise OverflowError("too large")
+            write(rows, lost)
+
+        monkeypatch.setattr(file, "write", write_sound_ones)
+        with writer._ready:  # so that they are written together
+            for user in ("one", "odd", "two"):
+                ended_run(observers, user)
+        while writer._rows or writer._runs:
+            threading.Event().wait(0.01)
+        writer.close(PATIENCE_S)
+        assert rows_in(folder) == [("one",), ("two",)]
+        assert caplog.text.count("a run could not be written to the history") == 1
+
+    def test_numbers_beyond_all_sense(self, file, folder):
+        """A backend's or a price list's; the database can hold them."""
+        file.write([row(prompt=10**30, costs=(Cost("USD", 10**40),))])
+        assert rows_in(folder, "prompt") == [(2**53,)]
+
     def test_a_damaged_file(self, keep, observers, folder):
         """Is set aside; a new one begins."""
         folder.mkdir()

@@ -285,6 +285,13 @@ class TestWaiting:
         thread.join(PATIENCE_S)
         assert learned == [True]
 
+    def test_tasks_of_a_key_that_may_run_any_number_wait_for_none_of_its_requests(self, limiter):
+        """Without a gate nobody waits."""
+        limiter.request(asker()).admit()
+        task = limiter.request(asker(), behind=True)
+        task.admit()
+        assert has_turn(task)
+
     def test_tasks_stand_behind_from_their_arrival_on(self, limiter):
         """Time in front of one gate counts at the next."""
         task = limiter.request(asker(concurrent=1), behind=True, came=time.monotonic() - 59.9)

@@ -82,6 +82,7 @@ class Backup(Command):
         snapshot = checked_tree(facts.config_directory).snapshot()
         roots = roots_of(facts, snapshot, is_public_named=is_public_named(arguments))
         taken = [root for root in roots.taken if not (root.holds_discussions and arguments.no_discussions)]
+        target = None
         try:
             target = _target(arguments)
             manifest = new_manifest(snapshot, taken)
@@ -90,7 +91,7 @@ class Backup(Command):
             mask = _without_secrets if arguments.no_secrets else None
             take_backup(target, taken, manifest, kept_out=[*log_folders(facts), *unwanted], mask=mask)
         except FAULTS as error:
-            print(f"error: no backup was written: {sentence_about(error)}")
+            print(f"error: no backup was written: {sentence_about(error, target)}")
             return 1
         tell_of(target, manifest)
         if manifest.troubles:
@@ -102,10 +103,11 @@ class Backup(Command):
         return 0
 
 
-def sentence_about(error: BaseException) -> str:
-    """What is wrong, and with which file."""
+def sentence_about(error: BaseException, written: Path | None = None) -> str:
+    """What is wrong, and with which file; `written`: that of an error that names none, of a full disk."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        place = error.filename or written
+        return f"{place}: {error.strerror}" if place else error.strerror
     return str(error)
 
 

@@ -73,12 +73,17 @@ def _write(source: Path, public: Path) -> int:
 
 
 def copy_examples(source: Path, target: Path) -> int:
-    """How many files of the shipped Public folder `source` were copied. Raises OSError."""
+    """How many files of the shipped Public folder `source` were copied. Raises OSError, which names the copy
+    that could not be made.
+    """
     files = list(_files(source))
     for file in files:
         copy = target / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)  # the text alone: an installer may have made its files read only
+        try:
+            shutil.copyfile(file, copy)  # the text alone: an installer may have made its files read only
+        except OSError as error:  # of a full disk it names what was read, or nothing
+            raise OSError(error.errno, error.strerror, str(copy)) from error
     return len(files)
 
 

@@ -171,6 +171,9 @@ def report_lines(snapshot: ConfigSnapshot, title: str, advised: AdvisedReuse) ->
     report = advised.before
     prompts = count_of(report.slots, "prompt")
     yield f"{title}, {count_of(report.turns, 'turn')}, {prompts} held at each server"
+    if not report.turns:
+        yield "The conversation contains no message from a user, so there is no turn to look at."
+        return
     if not report.nodes:
         yield "No node calls a model."
         return

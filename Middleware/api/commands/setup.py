@@ -12,7 +12,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,7 +26,6 @@ from Middleware.api.commands.setup_files import (
     endpoint_folder_for,
     files_of_user,
     free_user_name,
-    lacking_scripts,
     place_of_setup,
     seen_tree,
     text_of,
@@ -35,7 +34,7 @@ from Middleware.api.commands.setup_files import (
 )
 from Middleware.api.commands.setup_questions import NOTHING, Questions
 from Middleware.common.errors import ConfigError
-from Middleware.common.instance_global_variables import launch_facts, set_launch_facts, shipped_public
+from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import EXAMPLE, USER_POINTER
@@ -136,10 +135,9 @@ class Setup(Command):
             snapshot = seen_tree(place)
             wishes = _ask_all(questions, snapshot, facts.users[0] if facts.users else "")
             files = files_of_user(wishes.kind, wishes.user, wishes.endpoint, wishes.folder, snapshot)
-            scripts = lacking_scripts(place, wishes.kind)
-            if not _is_valid(draft_of(snapshot, files), wishes.user, bool(scripts)):
+            if not _is_valid(draft_of(snapshot, files), wishes.user):
                 return 1
-            written = write_setup(place, files, wishes.user, scripts)
+            written = write_setup(place, files, wishes.user)
         except (KeyboardInterrupt, EOFError):
             print("\nstopped; nothing was written")
             return INTERRUPTED
@@ -362,18 +360,10 @@ def _answers(snapshot: ConfigSnapshot, endpoint: JsonObject) -> bool:
 # Check, and what people are told.
 
 
-def _is_valid(snapshot: ConfigSnapshot, user: str, are_scripts_new: bool) -> bool:
-    """Prints what is wrong with the files that are to be written. `are_scripts_new`: the scripts that they
-    name are still where they ship.
-    """
+def _is_valid(snapshot: ConfigSnapshot, user: str) -> bool:
+    """Prints what is wrong with the files that are to be written."""
     snapshot.spelling.notes = []
-    facts = launch_facts()
-    try:
-        if are_scripts_new:
-            set_launch_facts(replace(facts, public_directory=shipped_public()))
-        findings = [finding for finding in check_users(snapshot, [user]) if finding.level != NOTE]
-    finally:
-        set_launch_facts(facts)
+    findings = [finding for finding in check_users(snapshot, [user]) if finding.level != NOTE]
     for finding in findings:
         print(finding)
     is_valid = all(finding.level != ERROR for finding in findings)

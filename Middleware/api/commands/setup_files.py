@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from Middleware.api.commands.init import BESIDE, PARTS, copy_examples
 from Middleware.common.instance_global_variables import LaunchFacts, shipped_public
@@ -36,13 +35,13 @@ _PRIVATE = 0o600
 @dataclass(frozen=True, slots=True)
 class ChatKind:
     """What a user does. `example`: the example user whose files are taken. `needs`: what must be there beside
-    a model, for people. `runs_scripts`: those that ship, with the tools of an MCP server.
+    a model, for people. `uses_files`: its tools are those of `MCPServers/files.json`.
     """
 
     name: str
     example: str
     needs: str = ""
-    runs_scripts: bool = False
+    uses_files: bool = False
 
 
 KINDS = (
@@ -56,10 +55,10 @@ KINDS = (
     ChatKind("router", "router"),
     ChatKind(
         "agent",
-        "tool-agent",
+        "agent",
         "The agent's tools are those of MCPServers/files.json, which needs Node.js and the extra `mcp`. "
         "Without them it answers without tools.",
-        runs_scripts=True,
+        uses_files=True,
     ),
     ChatKind("draft and critic", "draft-criticise-answer"),
 )
@@ -179,7 +178,7 @@ def _shared_files(kind: ChatKind, endpoint: JsonObject, user: JsonObject) -> Ite
     names += [f"{presets}/{path.name}" for path in (shipped_public() / CONFIGS / presets).glob("*.json")]
     templates = (user.get("chatPromptTemplateName"), endpoint.get("promptTemplate"))
     names += [f"PromptTemplates/{name}.json" for name in templates if name]
-    names += ["MCPServers/files.json"] if kind.runs_scripts else []
+    names += ["MCPServers/files.json"] if kind.uses_files else []
     for name in names:
         yield name, _example_bytes(name)
 
@@ -210,13 +209,8 @@ def seen_tree(place: SetupPlace) -> ConfigSnapshot:
 # Writing.
 
 
-def write_setup(
-    place: SetupPlace,
-    files: Mapping[str, bytes],
-    user: str,
-    scripts: Mapping[Path, bytes] = MappingProxyType({}),
-) -> list[Path]:
-    """Write the files, in their order, and `scripts`; the paths of `files`.
+def write_setup(place: SetupPlace, files: Mapping[str, bytes], user: str) -> list[Path]:
+    """Write the files, in their order; their paths.
 
     A new tree has the examples, too, and serves `user` when nobody is named. Raises OSError; then, and when
     it is stopped, everything is as it was.
@@ -224,16 +218,8 @@ def write_setup(
     if place.is_new:
         _write_tree(place, {**files, USER_POINTER: text_of({"currentUser": user})})
     else:
-        write_beside({**scripts, **{place.config / file: text for file, text in files.items()}})
+        write_beside({place.config / file: text for file, text in files.items()})
     return [place.config / file for file in files]
-
-
-def lacking_scripts(place: SetupPlace, kind: ChatKind) -> dict[Path, bytes]:
-    """The shipped scripts, for a user who runs them in a Public root that has no folder of scripts."""
-    shipped, folder = shipped_public() / SCRIPTS, place.public / SCRIPTS
-    if not kind.runs_scripts or os.path.lexists(folder):
-        return {}
-    return {folder / path.relative_to(shipped): path.read_bytes() for path in sorted(shipped.rglob("*.py"))}
 
 
 def _write_tree(place: SetupPlace, files: Mapping[str, bytes]) -> None:

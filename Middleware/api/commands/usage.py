@@ -18,7 +18,7 @@ from Middleware.services.history import read_history
 from Middleware.services.history_sums import COLUMNS, UsageLine, day_start, lost_runs, usage_by
 from Middleware.utilities.text_utils import count_of
 
-DEFAULT_DAYS = 30
+DEFAULT_DAYS, MOST_DAYS = 30, 36_500
 NO_NAME = "-"
 """What stands for runs that have no such name."""
 _NUMBERS = ("runs", "failed", "cancelled", "prompt", "completion", "held", "first_s", "took_s")
@@ -75,7 +75,8 @@ def _what_is_wrong(arguments: Namespace) -> str:
     """Of the values; empty: nothing."""
     if arguments.by not in COLUMNS:
         return f"argument --by: found {arguments.by!r}, allowed: {', '.join(COLUMNS)}"
-    return "" if arguments.days >= 1 else "argument --days: must be at least 1"
+    is_right = 1 <= arguments.days <= MOST_DAYS
+    return "" if is_right else f"argument --days: must be a number from 1 to {MOST_DAYS}"
 
 
 def _print_csv(lines: Sequence[UsageLine], by: str) -> None:

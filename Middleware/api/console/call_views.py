@@ -308,11 +308,15 @@ def request_curl(ask: Ask, run_id: str) -> JsonObject:
     return {"text": text}
 
 
+ROUTING = "Routing/"
+"""Where a node of a run has its file that is no workflow's: it chose one by meaning."""
+
+
 def explain(ask: Ask, run_id: str, i: int) -> JsonObject:
     """GET `runs/<id>/nodes/<i>/explain?shell=`: the command line's look at the node (8.6)."""
     shell = _shell(ask)
     run, node = node_of(ask, run_id, i)
-    if not node.workflow.endswith(".json"):
+    if not node.workflow.endswith(".json") or node.workflow.startswith(ROUTING):
         raise ViewRefused(404, "this request ran no workflow")
     return {"text": as_explain(run, node, shell)}
 
@@ -354,7 +358,7 @@ def _shell(ask: Ask, *others: str) -> str:
 
 def _needs_key(ask: Ask, run: RunTrace) -> bool:
     """Whether the request must bring a key: for the server, or for the user's texts."""
-    if ask.hub.needs_key:
+    if ask.hub.needs_key():
         return True
     try:
         return load_user(ask.hub.snapshot(), run.user).encrypt_using_api_key

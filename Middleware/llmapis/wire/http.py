@@ -14,7 +14,8 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -209,12 +210,17 @@ class Transport:
             self._adapter.close_idle(now)
 
 
+MOST_POOLS_KNOWN = 256
+"""By URL; a pool more is looked for each time."""
+
+
 class _Adapter(HTTPAdapter):
     """`requests` with connections that an AbortHandle knows."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         cast(PoolManager, self.poolmanager).pool_classes_by_scheme = POOL_CLASSES
+        self._pools: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **kwargs)
@@ -224,11 +230,19 @@ class _Adapter(HTTPAdapter):
     def get_connection_with_tls_context(
         self, request: Any, verify: Any, proxies: Any = None, cert: Any = None
     ) -> Any:
-        """Without proxies there is none to look for."""
+        """Without proxies there is none to look for. The pool of a URL is remembered: to find it, `requests`
+        and urllib3 make a key of 30 fields. Whoever else lets go of it, as too many others came, closes it.
+        """
         if proxies:
             return super().get_connection_with_tls_context(request, verify, proxies, cert)
-        place, settings = self.build_connection_pool_key_attributes(request, verify, cert)
-        return cast(Any, self.poolmanager).connection_from_host(**place, pool_kwargs=settings)
+        asked = request.url, verify, cert
+        pool = self._pools.get(asked)
+        if pool is None:
+            place, settings = self.build_connection_pool_key_attributes(request, verify, cert)
+            pool = cast(Any, self.poolmanager).connection_from_host(**place, pool_kwargs=settings)
+            if len(self._pools) < MOST_POOLS_KNOWN:
+                self._pools[asked] = pool
+        return pool
 
     def request_url(self, request: Any, proxies: Any) -> Any:
         """The path; the whole URL is for proxies only."""

@@ -36,7 +36,9 @@ _LEVEL = 3
 """Of compression: a discussion is held while its files are taken."""
 _ROOT_NAME = re.compile(r"[a-z]+(-[0-9]+)?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_BROKEN = (*BROKEN_ZIP, TypeError)
+_BROKEN = (*BROKEN_ZIP, TypeError, AttributeError, OverflowError, RecursionError)
+_MOST_TIME = 1 << 40
+"""Unix seconds. Later ones no file system knows."""
 """What reading raises for a file that is no backup."""
 
 
@@ -295,7 +297,8 @@ def _stored(name: str, one: Any, roots: dict[str, dict[str, str]]) -> StoredFile
     if root not in roots or not parts or not all(map(_is_part, parts)):
         raise ValueError(f"{name!r} is not the name of a file in a backup")
     stored = StoredFile(str(one["sha256"]), int(one["size"]), int(one["mode"]), int(one["time"]))
-    if not _DIGEST.fullmatch(stored.sha256) or stored.size < 0 or not 0 <= stored.mode <= 0o7777:
+    is_right = _DIGEST.fullmatch(stored.sha256) and stored.size >= 0 and 0 <= stored.mode <= 0o7777
+    if not is_right or abs(stored.time) > _MOST_TIME:
         raise ValueError(f"what it says of {name!r} cannot be")
     return StoredFile(stored.sha256, stored.size, stored.mode & 0o777, stored.time)
 

@@ -243,6 +243,6 @@ def _read(journal: Path) -> dict[str, Any]:
         document = json.loads(journal.read_bytes())
         if isinstance(document, dict) and {"id", "state", "bases", "steps"} <= document.keys():
             return document
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SwapUnclear(f"{journal} cannot be read: {error}") from error
     raise SwapUnclear(f"{journal} is not the journal of a restore")

@@ -152,9 +152,15 @@ class DataVersion:
     backups: dict[str, str] = field(default_factory=dict)
 
 
+_NUMBER = "([0-9]{1,9})(?![0-9])"
+_VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?")
+
+
 def numbers_of(version: str) -> tuple[int, int, int]:
-    """Major, minor and patch; what is no number counts as 0."""
-    found = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", version)
+    """Major, minor and patch; what is no number, or one of more than nine digits, counts as 0."""
+    found = re.match(
+        r"([0-9]{1,9})(?![0-9])(?:\.([0-9]{1,9})(?![0-9]))?(?:\.([0-9]{1,9})(?![0-9]))?", version
+    )
     major, minor, patch = found.groups("0") if found else ("0", "0", "0")
     return int(major), int(minor), int(patch)
 
@@ -165,7 +171,7 @@ def read_data_version(home: Path) -> DataVersion:
         document = json.loads((home / VERSION_FILE).read_bytes())
         backups = {str(version): str(file) for version, file in document.get("backups", {}).items()}
         return DataVersion(str(document["version"]), backups)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return DataVersion()
 
 

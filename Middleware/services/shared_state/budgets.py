@@ -33,8 +33,9 @@ def refill(level: float, size: int, passed_s: float) -> float:
     return min(float(size), level + max(0.0, passed_s) * size / FULL_S)
 
 
-def take_one(level: float) -> Bucket:
-    return Bucket(True, level - 1) if level >= 1 else Bucket(False, level)
+def take_from(level: float, wanted: int = 1) -> Bucket:
+    """All that is wanted, or nothing."""
+    return Bucket(True, level - wanted) if level >= wanted else Bucket(False, level)
 
 
 def seconds_until(level: float, wanted: float, size: int) -> float:

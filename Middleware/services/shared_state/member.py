@@ -170,11 +170,11 @@ class Member:
         """Key and value of the note of any process that has most of these marks."""
         return self._ask_store(lambda store: store.nearest_note(shelf, marks))
 
-    def take(self, name: str, size: int) -> Bucket:
-        """Take one out of the bucket of all processes that holds `size`. Alone, out of what this process
-        knows of it."""
+    def take(self, name: str, size: int, wanted: int = 1) -> Bucket:
+        """Take one out of the bucket of all processes that holds `size`, or look into it (`wanted` 0). Alone,
+        out of what this process knows of it."""
         at_most = self._levels.most(name, size)
-        bucket = self._ask_store(lambda store: store.take(name, size, at_most))
+        bucket = self._ask_store(lambda store: store.take(name, size, at_most, wanted))
         self._levels.note(name, bucket.level)
         return bucket
 

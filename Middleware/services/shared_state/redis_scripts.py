@@ -377,13 +377,14 @@ local FULL_S = {FULL_S}
 """
     + """
 local bucket, size, at_most = P .. 'bucket:' .. ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local wanted = tonumber(ARGV[7])
 local level, found = size, redis.call('HMGET', bucket, 'level', 'at')
 if found[1] then
   level = math.min(size, tonumber(found[1]) + math.max(0, now - tonumber(found[2])) * size / FULL_S)
 end
 level = math.min(level, at_most)
-local took = level >= 1
-if took then level = level - 1 end
+local took = level >= wanted
+if took then level = level - wanted end
 redis.call('HSET', bucket, 'level', string.format('%.9f', level), 'at', string.format('%.6f', now))
 redis.call('EXPIRE', bucket, FULL_S)
 return {took and 1 or 0, string.format('%.9f', level)}

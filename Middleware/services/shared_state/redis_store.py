@@ -107,8 +107,8 @@ class RedisStore:
         inside, waiting = self._run("CROWD", gate, key)
         return int(inside), int(waiting)
 
-    def take(self, name: str, size: int, at_most: float) -> Bucket:
-        took, level = self._run("TAKE", name, size, at_most)
+    def take(self, name: str, size: int, at_most: float, wanted: int = 1) -> Bucket:
+        took, level = self._run("TAKE", name, size, at_most, wanted)
         return Bucket(bool(took), float(level))
 
     def count(self, name: str, day: str, amounts: Mapping[str, int], known: Mapping[str, int]) -> Sums:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from Middleware.services.shared_state.budgets import Bucket, Sums, merge_sums, refill, take_one
+from Middleware.services.shared_state.budgets import Bucket, Sums, merge_sums, refill, take_from
 from Middleware.services.shared_state.store import (
     LEASE_S,
     MESSAGE_LIFE_S,
@@ -269,12 +269,12 @@ class SqliteStore:
             ).fetchone()
         return int(inside), int(waiting)
 
-    def take(self, name: str, size: int, at_most: float) -> Bucket:
+    def take(self, name: str, size: int, at_most: float, wanted: int = 1) -> Bucket:
         with self._transaction() as sql:
             now = self._clock()
             find = "SELECT Level, At FROM Buckets WHERE Name = ?"
             level, at = sql.execute(find, (name,)).fetchone() or (float(size), now)
-            taken = take_one(min(refill(level, size, now - at), at_most))
+            taken = take_from(min(refill(level, size, now - at), at_most), wanted)
             sql.execute("INSERT OR REPLACE INTO Buckets VALUES (?, ?, ?)", (name, taken.level, now))
         return taken
 

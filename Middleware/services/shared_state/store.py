@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from Middleware.services.shared_state.budgets import Bucket, Sums, merge_sums, refill, take_one
+from Middleware.services.shared_state.budgets import Bucket, Sums, merge_sums, refill, take_from
 from Middleware.services.shared_state.turns import (
     NOTHING,
     Ask,
@@ -143,9 +143,9 @@ class SharedStore(Protocol):
         """
         ...
 
-    def take(self, name: str, size: int, at_most: float) -> Bucket:
+    def take(self, name: str, size: int, at_most: float, wanted: int = 1) -> Bucket:
         """Take one out of a bucket that holds `size`, is full at first and within a minute again. `at_most`:
-        no more can be in it.
+        no more can be in it. `wanted`: one, or none: it is only looked into.
         """
         ...
 
@@ -425,11 +425,11 @@ class MemoryStore:
             inside = len(of_key.intersection(there.holding))
             return inside, len(of_key.intersection([*there.waiting, *there.behind]))
 
-    def take(self, name: str, size: int, at_most: float) -> Bucket:
+    def take(self, name: str, size: int, at_most: float, wanted: int = 1) -> Bucket:
         with self._lock:
             now = self._clock()
             level, at = self._tables.buckets.get(name, (float(size), now))
-            taken = take_one(min(refill(level, size, now - at), at_most))
+            taken = take_from(min(refill(level, size, now - at), at_most), wanted)
             self._tables.buckets[name] = taken.level, now
         return taken
 

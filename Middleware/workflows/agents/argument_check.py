@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
 from Middleware.config.validation import ForeignBreach, foreign_check
 
@@ -59,7 +60,9 @@ def sentence_of_breach(breach: Breach) -> str:
 
 @lru_cache(maxsize=512)
 def _check_of(schema: str) -> Callable[[Any], list[ForeignBreach]]:
-    return foreign_check(_followed(json.loads(schema), DEEPEST))
+    kept = _followed(json.loads(schema), DEEPEST)
+    _drop_lost_references(kept, kept)
+    return foreign_check(kept)
 
 
 def _followed(schema: Any, depth: int) -> Any:
@@ -74,8 +77,6 @@ def _followed(schema: Any, depth: int) -> Any:
     if "patternProperties" in schema:  # it would say which further properties there may be
         kept.pop("additionalProperties", None)
         kept.pop("unevaluatedProperties", None)
-    if not str(kept.get("$ref", "#")).startswith("#"):
-        del kept["$ref"]
     for word in _OF_NAMES & kept.keys():
         if isinstance(kept[word], dict):
             kept[word] = {name: _followed(inner, depth - 1) for name, inner in kept[word].items()}
@@ -83,6 +84,34 @@ def _followed(schema: Any, depth: int) -> Any:
         word: value if word in _OF_NAMES or word in _OF_VALUES else _followed(value, depth - 1)
         for word, value in kept.items()
     }
+
+
+def _drop_lost_references(part: Any, whole: Any) -> None:
+    """Take out each `$ref` that leads to no place of the schema."""
+    if isinstance(part, dict):
+        if "$ref" in part and not _leads_somewhere(part["$ref"], whole):
+            del part["$ref"]
+        for inner in part.values():
+            _drop_lost_references(inner, whole)
+    elif isinstance(part, list):
+        for inner in part:
+            _drop_lost_references(inner, whole)
+
+
+def _leads_somewhere(reference: Any, whole: Any) -> bool:
+    """A JSON pointer (RFC 6901) to an object; names of other kinds are not looked for."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return False
+    place = whole
+    for step in unquote(reference[1:]).split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+            place = place[int(name)]
+        elif isinstance(place, dict) and name in place:
+            place = place[name]
+        else:
+            return False
+    return isinstance(place, dict)
 
 
 _OF_NAMES = frozenset(["properties", "$defs", "definitions", "dependentSchemas"])

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from Middleware.common.types import NodeConfig
 from Middleware.config.keys import Shape
+from Middleware.config.validation import is_unsound
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_NAME = 64
@@ -28,9 +29,9 @@ ENTRY_ALLOWED = (
 )
 _TEXT: Shape = {"type": "string", "minLength": 1}
 _COMMON: Shape = {
-    "name": {"type": "string", "pattern": r"^[A-Za-z0-9_-]{1,64}$", "x-allowed": NAME_ALLOWED},
+    "name": {"type": "string"},
     "description": {"type": "string"},
-    "parameters": {"type": "object"},
+    "parameters": {},
     "timeout": {"type": "number", "exclusiveMinimum": 0},
 }
 _OBJECT: Shape = {
@@ -191,8 +192,10 @@ def schema_faults(config: NodeConfig) -> Iterator[tuple[int, str]]:
     for index, entry in read_entries(config):
         if not isinstance(entry, WorkflowEntry | ScriptEntry):
             continue
-        if entry.parameters.get("type", "object") != "object":
-            yield index, f"`parameters` of {entry.name!r} must be the schema of an object"
+        said = config["agentTools"][index].get("parameters", {})
+        is_object = isinstance(said, Mapping) and said.get("type", "object") == "object"
+        if not is_object or is_unsound(entry.parameters):
+            yield index, f"`parameters` of {entry.name!r} is no JSON Schema of an object"
         elif isinstance(entry, WorkflowEntry):
             strangers = [name for name in entry.inputs if name not in entry.parameters["properties"]]
             if strangers:

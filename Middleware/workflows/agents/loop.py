@@ -157,31 +157,10 @@ class AgentLoop:
         resumed = self._resumed()
         if resumed is not None:
             self._call = replace(self._call, messages=resumed.messages)
-        self._prompt = AgentPrompt.of(context, self._call, [self._offered(tool) for tool in self._tools])
-        self._calling = self._make_calling()
+        self._prompt = AgentPrompt.of(context, self._call, _offered(context, self._tools))
+        self._calling = _choose_calling(self._prompt, self._tools, self._settings.calling)
         if resumed is not None:
             self._resume(resumed)
-
-    def _offered(self, tool: AgentTool) -> JsonObject:
-        """A tool in OpenAI's form; the client's as the client sent it."""
-        if tool.call is None:
-            for sent in self._context.tools or ():
-                function = sent.get("function")
-                if isinstance(function, dict) and function.get("name") == tool.name:
-                    return sent
-        function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-        return {"type": "function", "function": function}
-
-    def _make_calling(self) -> Calling:
-        """Natively where the API takes tools, and nothing says that this endpoint does not."""
-        calling, prompt = self._settings.calling, self._prompt
-        refused = without_tools.holds(prompt.endpoint) or not prompt.takes_tools
-        if calling == JSON or (calling == AUTO and refused):
-            return JsonCalling(prompt, self._tools)
-        if not prompt.takes_tools:
-            name = prompt.endpoint.name
-            raise ConfigError(f"the endpoint '{name}' takes no tools, and 'toolCalling' is '{NATIVE}'")
-        return NativeCalling(prompt, self._tools)
 
     def _place(self) -> LoopPlace:
         context = self._context
@@ -201,10 +180,9 @@ class AgentLoop:
     def _resume(self, resumed: Resumed) -> None:
         """Go on where the client's call ended the loop."""
         loop = resumed.loop
-        if loop.is_json != self._calling.is_json and not loop.is_json:
-            self._calling = NativeCalling(self._prompt, self._tools)
-        elif loop.is_json:
-            self._calling = JsonCalling(self._prompt, self._tools)
+        if loop.is_json != self._calling.is_json:
+            kind = JsonCalling if loop.is_json else NativeCalling
+            self._calling = kind(self._prompt, self._tools)
         calls = {call["id"]: call for turn in loop.turns for call in turn.get("tool_calls") or ()}
         self._turns = list(loop.turns)
         self._ids, self._client_ids = CallIds(calls), set(loop.ids)
@@ -540,3 +518,51 @@ def _first_of_each(calls: list[StepCall]) -> tuple[list[tuple[StepCall, ReadCall
             seen.add(key)
             wave.append((call, call.read))
     return wave, others
+
+
+# --------------------------------------------------------------------------
+# How the model is told of its tools.
+
+
+def first_step(context: ExecutionContext, call: LlmCall) -> CallArguments:
+    """What the first call of the model is, without the tools of servers: nobody is asked for them.
+
+    Raises ConfigError.
+    """
+    tools = gather_tools(context, asks_servers=False)
+    prompt = AgentPrompt.of(context, call, _offered(context, tools))
+    calling = _choose_calling(prompt, tools, context.value("toolCalling"))
+    return calling.step([], client_choice(context))
+
+
+def _offered(context: ExecutionContext, tools: Sequence[AgentTool]) -> list[JsonObject]:
+    """The tools in OpenAI's form; the client's as the client sent them."""
+    own = {
+        function.get("name"): sent
+        for sent in context.tools or ()
+        if isinstance(function := sent.get("function"), dict)
+    }
+    return [
+        own[tool.name]
+        if tool.call is None
+        else {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            },
+        }
+        for tool in tools
+    ]
+
+
+def _choose_calling(prompt: AgentPrompt, tools: Sequence[AgentTool], calling: str) -> Calling:
+    """Natively where the API takes tools, and nothing says that this endpoint does not."""
+    refused = without_tools.holds(prompt.endpoint) or not prompt.takes_tools
+    if calling == JSON or (calling == AUTO and refused):
+        return JsonCalling(prompt, tools)
+    if not prompt.takes_tools:
+        name = prompt.endpoint.name
+        raise ConfigError(f"the endpoint '{name}' takes no tools, and 'toolCalling' is '{NATIVE}'")
+    return NativeCalling(prompt, tools)

@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
@@ -169,12 +170,18 @@ class _Calls:
         except RequestCancelled:
             result = "it was cancelled"
         except Exception as error:
-            logger.exception("the tool %r of an agent failed", job.call.name)
+            _log_fault(job.call.name, error)
             result, outcome = type(error).__name__, FAILED
         finally:
             stack.close()
             _end(job, result, outcome)
             self._over.put(job)
+
+
+def _log_fault(name: str, error: Exception) -> None:
+    """What nobody expected: its kind and its place. Its words may be what the tool read."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("the tool %r of an agent failed with %s\n%s", name, type(error).__name__, frames)
 
 
 def _end(job: ToolJob, result: str, outcome: str) -> None:

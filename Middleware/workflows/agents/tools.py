@@ -45,7 +45,7 @@ MANY_TOOLS = 30
 MANY_TOKENS = 6000
 
 
-def gather_tools(context: ExecutionContext) -> list[AgentTool]:
+def gather_tools(context: ExecutionContext, *, asks_servers: bool = True) -> list[AgentTool]:
     """The tools of the node, in the order of `agentTools`, then the client's own where `allowTools` is on.
 
     Raises ConfigError for an entry that leads nowhere, for two tools of one name, for a name that does not
@@ -54,12 +54,13 @@ def gather_tools(context: ExecutionContext) -> list[AgentTool]:
     listed = [_read(index, value) for index, value in enumerate(context.value("agentTools") or ())]
     for index, fault in name_faults(context.config):
         raise ConfigError(f"'agentTools' {index + 1}: {fault}")
-    servers = list_servers(context, [entry.server for entry in listed if isinstance(entry, McpEntry)])
+    named = [entry.server for entry in listed if isinstance(entry, McpEntry)]
+    servers = list_servers(context, named) if asks_servers else {}
     found: list[AgentTool] = []
     for entry in listed:
         found += _tools_of(context, entry, servers)
     tools = _within_limits(context, [*(own := _with_own_names(found)), *_client_tools(context, own)])
-    if not tools and context.value("onToolError") == "raise":
+    if not tools and asks_servers and context.value("onToolError") == "raise":
         raise ConfigError("none of the tools in 'agentTools' can be used now")
     return tools
 

@@ -253,7 +253,7 @@ class _DryProcessor(WorkflowProcessor):
         self._walk.nodes.append(node)
         context = replace(context, dry_node=node)
         node.notes = handler.dry_notes(context)
-        result = handler.handle(context) if self._runs(handler) else context.stub_object()
+        result = self._result_of(handler, context)
         result = self._with_values(context, result)
         node.notes += [
             f"{path} is a stub here: only a run can tell what it is" for path in self._taken_warnings()
@@ -262,6 +262,12 @@ class _DryProcessor(WorkflowProcessor):
             "(what its model or its child answers)" if isinstance(result, NodeStream) else result_text(result)
         )
         return result
+
+    def _result_of(self, handler: WorkflowNodeHandler, context: _DryContext) -> NodeResult:
+        if self._runs(handler):
+            return handler.handle(context)
+        asked = handler.first_call(context)
+        return context.stub_object() if asked is None else context.stop_call(LlmCall(), asked)
 
     def _runs(self, handler: WorkflowNodeHandler) -> bool:
         keeps = handler.KEEPS_TO_DISCUSSION and self._walk.discussions is not None
@@ -310,8 +316,9 @@ class _CountedReadAhead(ReadAhead):
         context.walk.calls.append(DryCall(node, sent, "end" if is_next_turn else "start"))
         reading.ended.set()
 
-    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> None:
+    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> bool:
         work()
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +338,10 @@ class _DryContext(NodeContext):
         return StubOutput.of(self.stub(), f"agent{self.node_number}Output", self.walk.taken.append)
 
     def dispatch(self, call: LlmCall) -> NodeResult:
-        asked, _ = LLMDispatchService.prepare(self, call)
+        return self.stop_call(call, LLMDispatchService.prepare(self, call)[0])
+
+    def stop_call(self, call: LlmCall, asked: CallArguments) -> NodeResult:
+        """What stands for the answer of a call that is not made."""
         streams = self.stream and call.stream
         answers = self.is_responder and not self.is_internal
         text = self.walk.answer if answers and self.walk.answer is not None else self.stub()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from Middleware.common.errors import ConfigError, ConfigMissing
@@ -33,7 +34,7 @@ def keys_file_findings(snapshot: ConfigSnapshot, facts: LaunchFacts, users: Sequ
     except ConfigMissing as error:
         return [finding_of(error)] if facts.keys_file is not None else []
     except ConfigError as error:
-        return [finding_of(error)]
+        return [replace(finding_of(error), excerpt="")]  # the line may hold a digest
     findings = [*_of_file(path), *lost_patterns(entries, users, path.name)]
     for user in _readable(snapshot, users):
         findings += _of_user(entries, user, path.name)

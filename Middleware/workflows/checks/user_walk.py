@@ -43,6 +43,7 @@ from Middleware.config.workflows import (
     tool_file,
     tool_offer,
 )
+from Middleware.workflows.checks.agent_check import Children, agent_findings
 from Middleware.workflows.checks.endpoint_check import endpoint_findings, reading_remarks, with_backups
 from Middleware.workflows.checks.routing_check import lost_categories, meaning_remarks
 from Middleware.workflows.checks.workflow_check import (
@@ -102,6 +103,7 @@ class Wanted:
     inputs: int = 0
     categorises: bool = False
     level: str = ERROR
+    is_tool: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class UserWalk:
         self._reached: dict[str, _Reached] = {}
         self._findings: list[Finding] = []
         self._model_uses: list[ModelUse] = []
+        self._children: Children = {}
         self.files_read = {self._file}
         """Every file that the user reaches, faulty ones too; complete after `findings`."""
         self.endpoint_users: dict[str, dict[str, None]] = {}
@@ -158,6 +161,8 @@ class UserWalk:
             message = "not set, so PythonModule nodes may run scripts from any folder"
             found.append(Finding(self._file, "/pythonModuleRoots", NOTE, message))
         found += cycles({file: entry.children for file, entry in reached.items()})
+        files = [file for file in reached if only in (None, file)]
+        found += agent_findings(self._snapshot, files, self._children)
         return found
 
     def endpoints(self) -> list[str]:
@@ -206,8 +211,9 @@ class UserWalk:
                 self._faulty(error.file)
             return []
         if wanted.file in self._reached:
-            conditional = "/conditionalWorkflows/" in wanted.pointer
+            conditional = wanted.is_tool or "/conditionalWorkflows/" in wanted.pointer
             self._reached[wanted.file].children.append((workflow.file, conditional))
+            self._children.setdefault(wanted.file, []).append((wanted.pointer, workflow.file))
         entry = self._reached.get(workflow.file)
         if entry is None:
             entry = self._reached[workflow.file] = _Reached(workflow)
@@ -365,6 +371,7 @@ class UserWalk:
                     folder=child.folder,
                     calling_folder=workflow.folder,
                     inputs=child.inputs,
+                    is_tool=child.is_tool,
                 )
 
     def _node(self, place: NodePlace, workflow: WorkflowFile) -> None:
@@ -407,11 +414,11 @@ class UserWalk:
                 f"{place.pointer}/structuredOutputFile",
                 lambda: load_structured_schema(self._snapshot, self._user, schema),
             )
-        field = node_handler(config.get("type")).MCP_SERVER_FIELD
-        if field and (server := known_text(config.get(field), workflow.variables)):
-            self._follow_name(
-                place.file, f"{place.pointer}/{field}", lambda: load_mcp_server(self._snapshot, server)
-            )
+        for pointer, named in node_handler(config.get("type")).servers(config):
+            if server := known_text(named, workflow.variables):
+                self._follow_name(
+                    place.file, f"{place.pointer}{pointer}", partial(load_mcp_server, self._snapshot, server)
+                )
 
     def _further_models(self, place: NodePlace, workflow: WorkflowFile, own: EndpointConfig | None) -> None:
         """Follow the other models that a node asks. `own`: its endpoint; None: it is not known."""

@@ -326,7 +326,11 @@ def _breaches(place: NodePlace) -> list[Finding]:
     """Breaches of SCHEMA. A text in a numeric field that has a default is a warning: the default is used."""
     must, _ = schemas_of(known_type(place.config.get("type")))
     found = validation.check(place.config, must, place.file, pointer=place.pointer, level=ERROR)
-    return [replace(f, level=WARNING) if _has_default(place, f) else f for f in found]
+    own = node_handler(place.config.get("type")).config_errors(place.config)
+    return [
+        *(replace(f, level=WARNING) if _has_default(place, f) else f for f in found),
+        *(place.finding(field, ERROR, message) for field, message in own),
+    ]
 
 
 def _has_default(place: NodePlace, finding: Finding) -> bool:
@@ -405,11 +409,9 @@ def _role_findings(place: NodePlace, *, is_responder: bool) -> Iterator[Finding]
         yield place.finding("latePrompt", ERROR, LATE_BESIDE_PROMPT)
     for field, message in (*handler.config_warnings(config), *incomplete_node(config)):
         yield place.finding(field, WARNING, message)
-    for field, message in handler.config_errors(config):
-        yield place.finding(field, ERROR, message)
     for field, message in handler.config_notes(config):
         yield place.finding(field, NOTE, message)
-    if is_responder and handler.children(config):
+    if is_responder and any(not child.is_tool for child in handler.children(config)):
         for field in _FOR_OWN_TEXT:
             if config.get(field):
                 message = (

@@ -171,7 +171,7 @@ def _child_workflows(config: NodeConfig, lookups: Lookups) -> list[JsonObject]:
     handler = node_handler(config.get("type"))
     children: list[JsonObject] = [
         {
-            "label": _label(child.pointer),
+            "label": child.label or _label(child.pointer),
             "workflow": child.name,
             "path": None if "{" in child.name else lookups.child(child),
             "text": False,

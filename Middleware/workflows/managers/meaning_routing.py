@@ -108,7 +108,7 @@ class Errand(Generic[T]):
     def stop(self) -> None:
         """Nobody waits for it any more."""
         if not self.ended:
-            cancellation_service.request_cancellation(self.id)
+            cancellation_service.cancel_scope(self.id)
 
 
 def _work_for(request: RequestContext | None, work: Callable[[str], T], own_id: str) -> T:

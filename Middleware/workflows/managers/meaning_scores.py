@@ -159,7 +159,8 @@ def _unit(vector: Sequence[float]) -> array[float]:
 
 
 def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return math.fsum(map(mul, one, other))
+    total: float = sum(map(mul, one, other))
+    return total
 
 
 def _baseline(groups: Sequence[Sequence[array[float]]]) -> float:

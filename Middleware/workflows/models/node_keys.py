@@ -369,6 +369,14 @@ MODEL_NODES: Keys = {
 }
 """What fits a node that calls a model."""
 
+READ_AHEAD = one_of("off", "start", "end")(
+    "Let the model's server read the prompt before it is asked. `end`: the prompt of the next turn, "
+    "after this run. `start`: the prompt of this turn, while earlier nodes work on another server. "
+    "Default: `{default}`.",
+    default="off",
+)
+"""Of the nodes whose prompt is known before."""
+
 EARLY_CHOICES = ("steadyWindow", "latePromptPlace")
 """Keys whose placeholders are filled before the node runs: with workflow variables and {agentNInput}."""
 

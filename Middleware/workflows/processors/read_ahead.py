@@ -198,9 +198,9 @@ class ReadAhead:
         if model is not None:
             read_ahead(model.llm, call, reading)
 
-    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> None:
-        """Do it while the request goes on."""
-        _in_a_thread(request, work)
+    def work_beside(self, request: RequestContext, work: Callable[[], None]) -> bool:
+        """Do it while the request goes on. False: it cannot be done."""
+        return _in_a_thread(request, work)
 
     def _begin_reading(self, index: int) -> None:
         record = self._record_of(index)
@@ -222,8 +222,10 @@ class ReadAhead:
             finally:
                 cancellation_service.unregister_abort_callback(request_id, reading.stop)
 
-        self._begun[index] = _Begun(reading, record)
-        self.work_beside(context.request, read_one)
+        if self.work_beside(context.request, read_one):
+            self._begun[index] = _Begun(reading, record)
+        else:
+            cancellation_service.unregister_abort_callback(request_id, reading.stop)
 
 
 def _beginning(context: NodeContext) -> CallArguments | None:
@@ -263,8 +265,8 @@ def _reading_id(context: NodeContext) -> str:
     return f"{context.request_id}.ahead{context.node_number}"
 
 
-def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> None:
-    """Do it beside the request, which pays for it."""
+def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> bool:
+    """Do it beside the request, which pays for it. False: the system gives no more threads."""
     own = request.beside()
 
     def run() -> None:
@@ -277,6 +279,8 @@ def _in_a_thread(request: RequestContext, work: Callable[[], None]) -> None:
     own.spent.begin_late_work()
     try:
         threading.Thread(target=copy_context().run, args=(run,), name="read-ahead", daemon=True).start()
-    except RuntimeError:  # the system gives no more threads
+    except RuntimeError as error:
         own.spent.end_late_work()
-        raise
+        logger.debug("request %s: nothing is read ahead: %s", request.request_id, error)
+        return False
+    return True

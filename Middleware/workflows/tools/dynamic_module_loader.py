@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, is_installed, launch_facts
+from Middleware.config.validation import ERROR
 from Middleware.workflows.tools.script_check import (
     HOUSE,
     MANUAL,
@@ -193,6 +194,20 @@ def find_script(name: str, allowed: Sequence[str] | None) -> Path:
     path = locate(name)[0]
     ensure_in_roots(path, allowed)
     return path
+
+
+def script_place_faults(name: str) -> list[tuple[str, str]]:
+    """(level, sentence) of a script that a config names: it is not there, or it cannot work."""
+    try:
+        path = locate(name)[0]
+    except FileNotFoundError as error:
+        folders = ", ".join(dict.fromkeys(map(str, roots())))
+        looked = "" if os.path.isabs(os.path.expanduser(name)) else f"; looked in {folders}"
+        return [(ERROR, f"{error}{looked}")]
+    if not path.is_file():
+        return [(ERROR, f"'{name}' is no file")]
+    faults = script_faults(path, launch_facts().beside_public)
+    return [(level, f"{path.name}, {why}") for level, why in faults]
 
 
 def ensure_in_roots(path: Path, allowed: Sequence[str] | None) -> None:

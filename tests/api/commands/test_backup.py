@@ -301,7 +301,8 @@ class TestWhatGoesWrong:
 
         monkeypatch.setattr("Middleware.services.backup.archive.ArchiveWriter.add", full)
         status, said = installation.run("--backup", tmp_path / "a.zip")
-        assert (status, "no backup was written: No space left on device" in said) == (1, True)
+        told = f"no backup was written: {tmp_path / 'a.zip'}: No space left on device"
+        assert (status, told in said) == (1, True)
         assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 

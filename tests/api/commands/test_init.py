@@ -117,6 +117,18 @@ def test_it_is_whole_or_not_there(tmp_path, capsys, monkeypatch, failure):
     assert len(copied) == 20 and list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_is_told_with_the_copy(tmp_path, monkeypatch):
+    """Systems name what was read."""
+
+    def copy(source, target):
+        raise OSError(28, "No space left on device", source, None, target)
+
+    monkeypatch.setattr(shutil, "copyfile", copy)
+    with pytest.raises(OSError, match="No space left") as raised:
+        init.copy_examples(shipped_public(), tmp_path / "made")
+    assert raised.value.filename.startswith(str(tmp_path / "made"))
+
+
 def test_a_place_that_is_a_file_is_told(tmp_path, capsys):
     (tmp_path / "file").write_text("x")
     assert init.Init().run(Namespace(init=str(tmp_path / "file"))) == 1

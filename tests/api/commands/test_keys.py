@@ -290,3 +290,23 @@ def test_the_file_that_the_command_line_names(tmp_path, house, keys, monkeypatch
     set_launch_facts(replace(launch_facts(), keys_file=tmp_path / "elsewhere.json"))
     assert keys("add", "a", "users=bob")[0] == 0
     assert json.loads((tmp_path / "elsewhere.json").read_text())["keys"][0]["name"] == "a"
+
+
+class TestBackups:
+    """The keys file is in a backup, with its mode, wherever it lies (operate.md 3)."""
+
+    @pytest.mark.parametrize("place", ["", "elsewhere/my-keys.json"], ids=["config folder", "named"])
+    def test_it_comes_back(self, installation, elsewhere, tmp_path, place):
+        named = ["--keys-file", tmp_path / place] if place else []
+        if place:
+            (tmp_path / place).parent.mkdir()
+        installation.run(*named, "--keys", "add", "a", "users=ana")
+        file = tmp_path / place if place else installation.configs / "Keys.json"
+        held = file.read_bytes()
+        assert installation.run(*named, "--backup", tmp_path / "all.zip")[0] == 0
+        if place:
+            file.unlink()
+        assert elsewhere.run(*named, "--restore", tmp_path / "all.zip")[0] == 0
+        back = file if place else elsewhere.configs / "Keys.json"
+        assert back.read_bytes() == held
+        assert os.name != "posix" or stat.S_IMODE(back.stat().st_mode) == 0o600

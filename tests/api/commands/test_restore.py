@@ -274,6 +274,23 @@ class TestRefused:
         )
         assert "damaged: config/Users/ana.json is not what was backed up" in self.refusal(elsewhere, damaged)
 
+    @pytest.mark.parametrize(
+        "manifest",
+        ["[]", "7", "[" * 100_000, '{"format": 1, "roots": []}', '{"format": 1, "roots": {"config": 7}}'],
+        ids=["list", "number", "deep", "roots", "root"],
+    )
+    def test_a_manifest_of_another_form(self, elsewhere, tmp_path, manifest):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            archive.writestr("manifest.json", manifest)
+        assert "cannot be read as a backup" in self.refusal(elsewhere, tmp_path / "a.zip")
+
+    @pytest.mark.parametrize("time", [float("inf"), 10**30, -(10**15), "now"])
+    def test_times_that_no_file_can_have(self, elsewhere, backup, tmp_path, time):
+        odd = rewrite(
+            backup, tmp_path / "a.zip", lambda d: d["files"]["config/Users/ana.json"].update(time=time)
+        )
+        assert "cannot be read as a backup" in self.refusal(elsewhere, odd)
+
     def test_a_backup_that_was_cut_off(self, elsewhere, backup, tmp_path):
         (tmp_path / "a.zip").write_bytes(backup.read_bytes()[:-200])
         assert "cannot be read as a backup" in self.refusal(elsewhere, tmp_path / "a.zip")

@@ -131,6 +131,16 @@ class TestTable:
         assert run("Text") == 0
         assert capsys.readouterr().out.splitlines()[1] == "No node calls a model."
 
+    @pytest.mark.parametrize(
+        "talk", [[], [{"role": "assistant", "content": "Hello"}]], ids=["empty", "no-user"]
+    )
+    def test_a_conversation_without_a_turn(self, tree, capsys, talk):
+        """The workflow is not to blame."""
+        (tree / "m.json").write_text(json.dumps(talk))
+        assert run("Reviewers", messages=str(tree / "m.json")) == 0
+        [_, said] = capsys.readouterr().out.splitlines()
+        assert said == "The conversation contains no message from a user, so there is no turn to look at."
+
     def test_turns_slots_and_a_conversation(self, tree, capsys):
         """As they are given."""
         talk = [{"role": ("user", "assistant")[n % 2], "content": f"text {n}"} for n in range(9)]

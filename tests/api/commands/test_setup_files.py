@@ -16,7 +16,6 @@ from Middleware.api.commands.setup_files import (
     endpoint_folder_for,
     files_of_user,
     free_user_name,
-    lacking_scripts,
     place_of_setup,
     seen_tree,
     text_of,
@@ -125,6 +124,11 @@ class TestFiles:
             "Users/mira.json",
         ]
 
+    def test_an_agent_brings_its_tool_server(self, bare):
+        """A tree without one gets the file."""
+        assert "MCPServers/files.json" in new_files(bare, kind=KINDS[3])
+        assert "MCPServers/files.json" not in new_files(bare)
+
     def test_a_memory_without_vectors(self, place):
         """No embeddings model is asked for."""
         files = new_files(place, kind=KINDS[1])
@@ -142,19 +146,6 @@ class TestFiles:
         assert json.loads(second["Users/jo.json"])["endpointConfigsSubDirectory"] == "my-model"
         assert "Endpoints/kim/Main.json" in third
         assert json.loads(third["Users/kim.json"])["endpointConfigsSubDirectory"] == "kim"
-
-
-class TestScripts:
-    def test_an_agent_brings_them(self, bare):
-        """Where there are none."""
-        scripts = lacking_scripts(bare, KINDS[3])
-        write_setup(bare, new_files(bare, kind=KINDS[3]), "mira", scripts)
-        folder = bare.public / "workflow_python_scripts"
-        assert (folder / "mcp_agent" / "prepare_tools.py").is_file()
-        assert lacking_scripts(bare, KINDS[3]) == {}
-
-    def test_nobody_else_does(self, bare):
-        assert lacking_scripts(bare, KINDS[0]) == {}
 
 
 class TestWriting:

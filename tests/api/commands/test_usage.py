@@ -106,7 +106,8 @@ class TestWrongUse:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            ({"days": 0}, "--days: must be at least 1"),
+            ({"days": 0}, "--days: must be a number from 1 to 36500"),
+            ({"days": 10**11}, "--days: must be a number from 1 to 36500"),
             ({"by": "hour"}, "--by: found 'hour', allowed: user, key"),
         ],
         ids=["days", "by"],

@@ -325,6 +325,25 @@ class TestPool:
         transport.close()
         assert gone.wait(PATIENCE_S)
 
+    def test_a_pool_that_others_pushed_out_is_replaced(self, serve, rig, monkeypatch):
+        """So many hosts were asked meanwhile that its connections were closed; each still answers."""
+        monkeypatch.setattr("Middleware.llmapis.wire.http.HOSTS", 2)
+        transport = Transport()
+        servers = [serve(answering(rig.head(content_length="22") + TEXT, keep=True)) for _ in range(4)]
+        texts = [body_of(transport, server.url) for server in (*servers, *servers, servers[-1])]
+        transport.close()
+        assert len(set(texts)) == 1
+        assert [server.accepted for server in servers] == [2, 2, 2, 2]
+
+    def test_only_so_many_pools_are_remembered(self, serve, rig, monkeypatch, transport):
+        """A server may have as many addresses as it likes."""
+        monkeypatch.setattr("Middleware.llmapis.wire.http.MOST_POOLS_KNOWN", 1)
+        servers = [serve(answering(rig.head(content_length="22") + TEXT, keep=True)) for _ in range(2)]
+        for server in (*servers, *servers):
+            body_of(transport, server.url)
+        assert [server.accepted for server in servers] == [1, 1]
+        assert len(transport._adapter._pools) == 1
+
     def test_an_idle_connection_is_not_used_after_a_minute(self, serve, rig, transport, monkeypatch):
         """Also when nothing swept it."""
         server = serve(answering(rig.head(content_length="22") + TEXT, keep=True))

@@ -160,7 +160,7 @@ class TestWhoComesNext:
         with pytest.raises(SwapUnclear, match="holds parts of a restore that was interrupted"):
             unfinished(home, [home])
 
-    @pytest.mark.parametrize("text", ["", "[]", '{"id": "x"}'])
+    @pytest.mark.parametrize("text", ["", "[]", '{"id": "x"}', "[" * 100_000])
     def test_a_journal_that_cannot_be_read_is_told(self, home, text):
         (home / JOURNAL).write_text(text)
         with pytest.raises(SwapUnclear, match=JOURNAL):

@@ -96,6 +96,9 @@ class TestVersions:
             ("1.2.3rc1", (1, 2, 3)),
             ("", (0, 0, 0)),
             ("x", (0, 0, 0)),
+            ("9" * 5000, (0, 0, 0)),
+            ("1." + "9" * 5000, (1, 0, 0)),
+            ("\u0661.2", (0, 0, 0)),
         ],
     )
     def test_numbers(self, text, numbers):
@@ -127,7 +130,7 @@ class TestVersions:
         note_version(tmp_path)
         assert (tmp_path / "version.json").stat() == before
 
-    @pytest.mark.parametrize("text", ["", "[]", '{"version": 1, "backups": []}', "{"])
+    @pytest.mark.parametrize("text", ["", "[]", '{"version": 1, "backups": []}', "{", "[" * 100_000])
     def test_a_damaged_file_says_nothing(self, tmp_path, text):
         (tmp_path / "version.json").write_text(text)
         assert read_data_version(tmp_path) == DataVersion()

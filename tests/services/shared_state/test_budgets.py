@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.services.shared_state.budgets import DaySums, refill, seconds_until, take_one
+from Middleware.services.shared_state.budgets import DaySums, refill, seconds_until, take_from
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.store import MemoryStore, StoreLost, Tables
 
@@ -37,9 +37,9 @@ class TestBuckets:
         """31 at once of 30 a minute: the last one is told 2 s; with one a minute 60 s."""
         level = 30.0
         for _ in range(30):
-            took, level = take_one(level)
+            took, level = take_from(level)
             assert took
-        assert not take_one(level).took
+        assert not take_from(level).took
         assert seconds_until(level, 1, 30) == 2
         assert seconds_until(0, 1, 1) == 60
 
@@ -48,6 +48,12 @@ class TestBuckets:
         taken = [store.take("ann", 3, 3.0).took for store in (one, two, one, two, one)]
         assert taken == [True, True, True, False, False]
         assert one.take("bob", 3, 3.0).took
+
+    def test_it_may_only_be_looked_into(self, one, two):
+        """That takes nothing."""
+        one.take("ann", 3, 3.0)
+        assert two.take("ann", 3, 3.0, 0).took
+        assert 2 <= two.take("ann", 3, 3.0, 0).level < 3
 
     def test_it_is_full_again_after_a_minute(self, shared, one):
         one.take("ann", 1, 1.0)

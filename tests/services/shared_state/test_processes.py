@@ -74,6 +74,17 @@ class TestCancellation:
         assert aborted.wait(PATIENCE_S) and one.cancellation.is_cancelled("r")
         assert two.cancellation.get_all_cancelled_requests() == set()
 
+    def test_whose_it_is_is_known_to_all(self, processes):
+        """The record of a running request carries its owner; to others it does not run (keys.md 2)."""
+        one, two = processes
+        one.cancellation.begin("r", "key ann")
+        for process in processes:
+            assert process.cancellation.is_running_of("r", "key ann")
+            assert process.cancellation.is_running_of("r", None)
+            assert not process.cancellation.is_running_of("r", "key zoe")
+        one.cancellation.acknowledge_cancellation("r")
+        assert eventually(lambda: not two.cancellation.is_running_of("r", "key ann"))
+
     def test_a_message_that_comes_too_late(self, processes):
         """Leaves no trace."""
         one, two = processes

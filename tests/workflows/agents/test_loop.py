@@ -52,6 +52,11 @@ class TestOneRound:
         assert bench.results() == ["text of a", "text of b"]
         assert [turn["tool_call_id"] for turn in bench.sent[1][1:]] == ["c1", "c2"]
 
+    def test_an_answer_that_the_limit_cut(self, bench):
+        """The last step's finish reason stays."""
+        answer = bench.ask(asks(call(path="a")), LlmText("It sa", finish_reason="length"))
+        assert (answer.text, answer.finish_reason) == ("It sa", "length")
+
     def test_usage_has_the_last_prompt_and_all_completions(self, bench):
         """What the client's window holds, and what it got."""
         usages = [
@@ -464,6 +469,23 @@ class TestBackups:
         bench.house.endpoint("third")
         assert bench.ask(asks(call(path="a")), failure(), "ok").text == "ok"
         assert [len(turns) for turns in bench.sent] == [0, 2, 2]
+
+
+class TestAgentsInAgents:
+    def test_each_counts_for_itself(self, bench):
+        """A tool that is a workflow with an agent of its own."""
+        inner = {
+            "type": "Agent",
+            "endpointName": "chat",
+            "agentTools": [COUNT],
+            "prompt": "Count {agent1Input}",
+        }
+        bench.house.workflow("Read", inner)
+        replies = [asks(call(path="a")), asks(call("count", "i1", n=1)), "inner says 1", "outer says so"]
+        answer = bench.ask(*replies, maxSteps=1)
+        assert answer.text == "outer says so"
+        assert bench.results() == [f"inner says 1\n\n{ANSWER_NOW}"]
+        assert bench.model.calls[1].conversation == [{"role": "user", "content": "Count a"}]
 
 
 class TestTheSum:

@@ -169,3 +169,35 @@ class TestWalk:
         dry, _ = walked(ask(prompt="One of {categoriesSeparatedByOr}?"))
         assert dry.nodes[0].fields["prompt"] == "One of COOK?"
         assert caplog.records == []
+
+
+class TestAgents:
+    """The first step of an agent is shown, with the tools that its files name; no tool is called and no server asked."""
+
+    TOOL: dict[str, Any] = {"workflow": "Read", "name": "read_it", "description": "Reads"}  # noqa: RUF012
+
+    def test_the_first_call_has_the_tools(self, walked, house):
+        house.write("ApiTypes/Chat", {"type": "openAIChatCompletion", "presetType": "any"})
+        house.workflow("Read", {"type": "StaticResponse", "content": "x"})
+        dry, answer = walked(
+            {"type": "Agent", "endpointName": "chat", "agentTools": ["mcp:files/read_*", self.TOOL]},
+            stub="Done.",
+        )
+        (node,) = dry.nodes
+        (sent,) = node.sent
+        assert [tool["function"]["name"] for tool in sent.body["tools"]] == ["read_it"]
+        assert node.notes == [
+            "would ask the MCP server 'files' for its tools (read_*)",
+            "its model may run the workflow 'Read' as read_it",
+        ]
+        assert answer == "Done."
+
+    def test_a_model_without_tools_of_its_own_is_told_of_them(self, walked, house):
+        house.write("ApiTypes/Chat", {"type": "openAIChatCompletion", "presetType": "any"})
+        house.workflow("Read", {"type": "StaticResponse", "content": "x"})
+        dry, _ = walked(
+            {"type": "Agent", "endpointName": "chat", "agentTools": [self.TOOL], "toolCalling": "json"}
+        )
+        (sent,) = dry.nodes[0].sent
+        assert "tools" not in sent.body
+        assert "read_it: Reads" in sent.body["messages"][0]["content"]

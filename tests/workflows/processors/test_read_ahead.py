@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from Middleware.common.request_context import ClientQuestion
+from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.readings_ahead import Reading
 from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
 from Middleware.workflows.processors import read_ahead
@@ -232,6 +233,22 @@ class TestStart:
         house.ask(lock, lock, node(readAhead="start"))
         all_done()
         assert stopped == [True]
+
+
+@pytest.mark.parametrize("when", ["start", "end"])
+def test_without_a_thread_the_run_goes_on(house, reads, monkeypatch, when):
+    """The system gives no more of them: nothing is read ahead, and nobody waits for it or is cancelled with
+    it.
+    """
+
+    class NoThread(threading.Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(read_ahead.threading, "Thread", NoThread)
+    house.model.replies = ["a draft", "A tale."]
+    assert house.ask(node(prompt="Draft.", readAhead="off"), node(readAhead=when)).text == "A tale."
+    assert reads.calls == [] and cancellation_service._callbacks == {}
 
 
 def test_a_prompt_that_cannot_be_put_together_is_nobodys_trouble(house, reads, caplog):

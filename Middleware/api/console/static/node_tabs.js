@@ -29,7 +29,7 @@ export function NodeTabs({ run, node, k, tab, choose }) {
 }
 
 /** The file that the node stands in; "" for a model that was asked without a workflow. @param {Node | null | undefined} node */
-export const fileOf = (node) => (node?.workflow.endsWith(".json") ? node.workflow : "");
+export const fileOf = (node) => (/^Workflows\/.*\.json$/.test(node?.workflow ?? "") ? node.workflow : "");
 
 /** @param {{run: Run, node: Node}} props */
 function FileOf({ run, node }) {

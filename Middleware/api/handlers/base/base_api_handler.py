@@ -48,6 +48,7 @@ from Middleware.api.requests.request_fields import (
     wants_stream,
     wants_usage,
 )
+from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.workflow_gateway import WorkflowPlace, machine_asked_first, open_answer
 from Middleware.api.wsgi.doors import (
     ASKER,
@@ -224,7 +225,16 @@ class GenerationView(MethodView, Generation):
             privacy=is_private(user, key),
             task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
         )
-        return WaitingRequest(context, self.wire.front or self.api_type, stream, newest_text(body))
+        return WaitingRequest(context, self.wire.front or self.api_type, stream, self.user_text(body))
+
+    def tell_waiting(self, body: JsonObject, life: RequestLife) -> None:
+        """Tell who waits, for a view that enters the gate itself (workbench.md 12)."""
+        if life.trace is not None and (found := self.waiting(body, life.request_id, request.environ)):
+            found.tell(life.trace)
+
+    def user_text(self, body: JsonObject) -> str:
+        """What the user wrote last; empty where none is found."""
+        return newest_text(body)
 
     def _who_answers(
         self, body: JsonObject, snapshot: ConfigSnapshot
@@ -299,13 +309,13 @@ class GenerationView(MethodView, Generation):
     def _answer(self, leave: Callable[[], None]) -> Response:
         data, body = self.receive_body()
         self.check(body)
-        stream = self.streams(body, request.environ)
-        if (trace := current_life().trace) is not None:
-            trace.note_asked_name(body.get("model"))
-        context, user = self._context(body, stream, leave)
+        stream, life = self.streams(body, request.environ), current_life()
+        if life.trace is not None:
+            life.trace.note_asked_name(body.get("model"))
+        context, user = self._context(body, stream, life, leave)
         if context.trace is not None:
             front = self.wire.front or self.api_type
-            context.trace.name(context, front=front, stream=stream, asked=data, said=newest_text(body))
+            context.trace.name(context, front=front, stream=stream, asked=data, said=self.user_text(body))
         del data  # an answer may take long, and a body may be large
         with enter_request(context):
             if (answer := self.instead(body)) is not None:
@@ -314,12 +324,11 @@ class GenerationView(MethodView, Generation):
             return self._respond(self._job(context, user, body, stream), stream)
 
     def _context(
-        self, body: JsonObject, stream: bool, leave: Callable[[], None]
+        self, body: JsonObject, stream: bool, life: RequestLife, leave: Callable[[], None]
     ) -> tuple[RequestContext, UserSettings]:
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
-        snapshot = default_snapshot()
+        snapshot, environ = default_snapshot(), request.environ
         choice = self.choose_model(body, snapshot)
-        environ, life = request.environ, current_life()
         user, key = choice.settings(snapshot), self.key(body, environ)
         g.privacy = privacy = is_private(user, key)
         refuse_two_ciphers(life.asker, user)

@@ -20,7 +20,7 @@ from Middleware.api.requests.key_check import KEYS, KeyCheck
 from Middleware.api.requests.model_names import ModelChoice, served_users
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, typed_fields
-from Middleware.api.requests.request_life import RequestLife, outdated_first
+from Middleware.api.requests.request_life import outdated_first
 from Middleware.api.workflow_gateway import WorkflowPlace
 from Middleware.api.wsgi.doors import ASKER, CONSOLE, ENTER_GATE, routes_to
 from Middleware.common.asker import Asker
@@ -69,7 +69,7 @@ class ConsoleTryAPI(GenerationView):
             raise NotFound(f"there is no such user; users: {', '.join(users)}", param="user")
         check_messages(body["messages"])
         self._body = body
-        request.environ[ENTER_GATE](self._name_waiting)
+        request.environ[ENTER_GATE](lambda life: self.tell_waiting(body, life))
         try:
             return super().post()
         except (ConfigError, WorkflowError) as error:
@@ -78,11 +78,6 @@ class ConsoleTryAPI(GenerationView):
                 raise
             said = outdated_first(outdated_files(g.get("request_context")).values()) + str(error)
             raise Unprocessable(mask_secrets(without_quoted_secrets(said), *secrets_in_use())) from cause
-
-    def _name_waiting(self, life: RequestLife) -> None:
-        found = self.waiting(self._body, life.request_id, request.environ)
-        if life.trace is not None and found is not None:
-            found.tell(life.trace)
 
     def get(self, request_id: str | None = None) -> Any:
         """Nothing else is here."""

@@ -24,7 +24,7 @@ from Middleware.api.requests.request_fields import (
     offered_tools,
     question_of,
 )
-from Middleware.api.requests.request_life import named_of
+from Middleware.api.requests.request_life import RequestLife, named_of
 from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
 from Middleware.api.wsgi.doors import ENTER_GATE, log_refusal, routes_to
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion
@@ -76,6 +76,9 @@ class ToolCallView(GenerationView):
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
         return "text/event-stream" in headers.get("HTTP_ACCEPT", "").lower()
+
+    def user_text(self, body: JsonObject) -> str:
+        return str(question_of(self._offered.tool, self._arguments).messages[0]["content"])
 
     def suppresses_reasoning(self, body: JsonObject) -> bool:
         return True
@@ -155,9 +158,15 @@ def _call_tool(call: RpcCall) -> Response:
     arguments = {} if given is None else given
     if (why := arguments_fault(offered.tool, arguments)) is not None:
         return json_response(rpc_result(call.id, tool_result(why, is_error=True, modern=call.modern)))
-    name_of_call = _name(call.id)  # its client may cancel it by its id while it waits for a slot
-    request.environ[ENTER_GATE](lambda life: named_of(NAME).add(name_of_call, life))
-    return ToolCallView(call, offered, arguments).post()
+    view, name_of_call = ToolCallView(call, offered, arguments), _name(call.id)
+
+    def note_life(life: RequestLife) -> None:
+        """While it waits for a slot its client can cancel it by its id, and the console names it."""
+        named_of(NAME).add(name_of_call, life)
+        view.tell_waiting(view.receive_body()[1], life)
+
+    request.environ[ENTER_GATE](note_life)
+    return view.post()
 
 
 @FRONT_ENDS.register(NAME)

@@ -34,6 +34,7 @@ from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
 from Middleware.config.keys import Shape
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
 from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys, must_hold, sentences, should_hold
 
@@ -42,13 +43,22 @@ from Middleware.workflows.models.node_keys import COMMON_KEYS, Keys, must_hold, 
 class ChildName:
     """A workflow that a node may run.
 
-    `pointer`: JSON pointer below the node; `inputs`: how many it passes.
+    `pointer`: JSON pointer below the node; `inputs`: how many it passes. `label`: by what the node chooses
+    it, where that is not the key that the pointer ends with. `is_tool`: a model decides whether it runs, and
+    it never answers the user.
     """
 
     pointer: str
     name: str
     folder: str | None = None
     inputs: int = 0
+    label: str = ""
+    is_tool: bool = False
+
+
+PAGES, MACHINE = "pages", "machine"
+"""What a node may do for a model that was given orders by what it read: bring text of strangers and carry
+text to them; write, run programs, read files or memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,9 @@ class WorkflowNodeHandler(ABC):
     MCP_SERVER_FIELD: ClassVar[str] = ""
     """The field that names a file of `MCPServers`, for validation."""
 
+    POWERS: ClassVar[frozenset[str]] = frozenset()
+    """Of `PAGES` and `MACHINE`, for validation of agents whose tools run this node (agents.md 7)."""
+
     @abstractmethod
     def handle(self, context: ExecutionContext) -> NodeResult:
         """The node's result (`NodeResult`).
@@ -128,6 +141,23 @@ class WorkflowNodeHandler(ABC):
     def children(self, config: NodeConfig) -> list[ChildName]:
         """The workflows that this node may run, for validation."""
         return []
+
+    def servers(self, config: NodeConfig) -> list[tuple[str, object]]:
+        """The MCP servers that it uses, for validation: (JSON pointer below the node, name as written)."""
+        field = self.MCP_SERVER_FIELD
+        return [(f"/{field}", config.get(field))] if field else []
+
+    def powers(self, config: NodeConfig) -> frozenset[str]:
+        """`POWERS` with this config; servers and children count by themselves."""
+        return self.POWERS
+
+    def guides_model(self, config: NodeConfig) -> bool:
+        """Whether a model decides which of its children and servers the node uses."""
+        return False
+
+    def first_call(self, context: ExecutionContext) -> CallArguments | None:
+        """What a node that does not run in a dry run would send first; None: nobody knows."""
+        return None
 
     def may_give_own_text(self, config: NodeConfig) -> bool:
         """Whether a branch of the node gives a text of its own where others run a workflow."""

@@ -6,9 +6,26 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from Middleware.common.types import NodeConfig
-from Middleware.workflows.agents.loop import AgentLoop
+from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.workflows.agents.entries import (
+    AGENT_TOOLS,
+    FetchEntry,
+    McpEntry,
+    MemoryEntry,
+    ScriptEntry,
+    WorkflowEntry,
+    name_faults,
+    read_entries,
+    schema_faults,
+)
+from Middleware.workflows.agents.loop import AgentLoop, first_step
 from Middleware.workflows.agents.settings import AUTO, JSON, NATIVE, THINKING
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    MACHINE,
+    PAGES,
+    ChildName,
+    WorkflowNodeHandler,
+)
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import (
     AgentSteps,
@@ -28,6 +45,7 @@ from Middleware.workflows.models.node_keys import (
     one_of,
     read_whole,
 )
+from Middleware.workflows.tools.dynamic_module_loader import script_place_faults
 
 
 def _whole_number(most: int, **facts: Any) -> NodeKey:
@@ -63,14 +81,6 @@ _SECONDS = INTEGER.but(
 )
 
 
-def _entry_name(entry: Any) -> str:
-    """An entry of `agentTools` in a word."""
-    if not isinstance(entry, dict):
-        return str(entry)
-    kinds = ("name", "workflow", "python")
-    return str(next((entry[kind] for kind in kinds if entry.get(kind)), next(iter(entry), "")))
-
-
 @NODES.register("Agent")
 class AgentNode(WorkflowNodeHandler):
     """Asks its endpoint, makes the calls of tools that the model asks for, and asks again until it answers.
@@ -81,7 +91,7 @@ class AgentNode(WorkflowNodeHandler):
         "agentTools": ANY(
             "The tools that the model can use: names of MCP servers (`mcp:files`, `mcp:files/read_*`), and "
             "objects for workflows, web pages, Python scripts and memories.",
-            must={"type": "array"},
+            must=AGENT_TOOLS,
             empty=(),
         ),
         "maxSteps": _whole_number(100)(
@@ -132,17 +142,78 @@ class AgentNode(WorkflowNodeHandler):
     def takes_pictures(self, config: NodeConfig) -> bool:
         return bool(config.get("acceptImages"))
 
+    def children(self, config: NodeConfig) -> list[ChildName]:
+        return [
+            ChildName(
+                f"/agentTools/{index}/workflow",
+                entry.workflow,
+                entry.folder,
+                len(entry.inputs),
+                entry.name,
+                is_tool=True,
+            )
+            for index, entry in read_entries(config)
+            if isinstance(entry, WorkflowEntry)
+        ]
+
+    def servers(self, config: NodeConfig) -> list[tuple[str, object]]:
+        return [
+            (f"/agentTools/{index}", entry.server)
+            for index, entry in read_entries(config)
+            if isinstance(entry, McpEntry)
+        ]
+
+    def powers(self, config: NodeConfig) -> frozenset[str]:
+        own = {FetchEntry: PAGES, ScriptEntry: MACHINE, MemoryEntry: MACHINE}
+        return frozenset(own[type(entry)] for _, entry in read_entries(config) if type(entry) in own)
+
+    def guides_model(self, config: NodeConfig) -> bool:
+        return True
+
+    def config_errors(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """Names of tools that clash or do not fit; a node without any tool."""
+        if not config.get("agentTools") and not config.get("allowTools"):
+            return [("agentTools", "name at least one tool, or set `allowTools`")]
+        return [(f"agentTools/{index}", why) for index, why in name_faults(config)]
+
+    def config_warnings(self, config: NodeConfig) -> list[tuple[str, str]]:
+        """Schemas that are none; a field of Standard that it does not take."""
+        found = [(f"agentTools/{index}", why) for index, why in schema_faults(config)]
+        if config.get("structuredOutputFile"):
+            found.append(("structuredOutputFile", "is not used by this node: servers refuse it beside tools"))
+        return found
+
+    def outside_faults(
+        self, config: NodeConfig, known: Callable[[object], str | None]
+    ) -> list[tuple[str, str, str]]:
+        """Scripts that are not there, or cannot work."""
+        return [
+            (f"agentTools/{index}/python", level, why)
+            for index, entry in read_entries(config)
+            if isinstance(entry, ScriptEntry)
+            for level, why in script_place_faults(entry.path)
+        ]
+
+    def dry_notes(self, context: ExecutionContext) -> list[str]:
+        notes = []
+        for _, entry in read_entries(context.config):
+            if isinstance(entry, McpEntry):
+                notes.append(f"would ask the MCP server {entry.server!r} for its tools ({entry.pattern})")
+            elif isinstance(entry, WorkflowEntry):
+                notes.append(f"its model may run the workflow {entry.workflow!r} as {entry.name}")
+            else:
+                notes.append(f"its model may call {entry.name}")
+        return notes
+
+    def first_call(self, context: ExecutionContext) -> CallArguments | None:
+        return first_step(context, self._call(context))
+
     def _call(self, context: ExecutionContext) -> LlmCall:
         return LlmCall(
             llm_takes_images=self.takes_pictures(context.config),
             max_images=context.value("maxImagesToSend"),
             for_agent=True,
         )
-
-    def dry_notes(self, context: ExecutionContext) -> list[str]:
-        context.dispatch(self._call(context))  # shows the prompt of the first step
-        offered = ", ".join(map(_entry_name, context.value("agentTools"))) or "none of its own"
-        return [f"would offer its model these tools, and call those that it asks for: {offered}"]
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         loop = AgentLoop(context, self._call(context))

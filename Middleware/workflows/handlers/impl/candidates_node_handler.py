@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -45,6 +45,7 @@ from Middleware.workflows.models.execution_context import (
 from Middleware.workflows.models.node_keys import (
     MODEL_NODES,
     NEEDED_TEXT,
+    READ_AHEAD,
     TEXT,
     Keys,
     NodeKey,
@@ -134,6 +135,7 @@ class CandidatesNode(WorkflowNodeHandler):
 
     KEYS: ClassVar[Keys] = {
         "endpointName": MODEL_NODES["endpointName"].but(must=NEEDED_TEXT.must, required=True),
+        "readAhead": READ_AHEAD,
         "candidates": NodeKey(
             must={
                 "anyOf": [
@@ -179,6 +181,13 @@ class CandidatesNode(WorkflowNodeHandler):
 
     def takes_pictures(self, config: NodeConfig) -> bool:
         return bool(config.get("acceptImages"))
+
+    def call_to_read(self, context: ExecutionContext) -> LlmCall:
+        return LlmCall(
+            llm_takes_images=self.takes_pictures(context.config),
+            max_images=context.value("maxImagesToSend"),
+            stream=False,
+        )
 
     def model_choices(self, config: NodeConfig) -> list[ModelChoice]:
         own = {
@@ -237,7 +246,7 @@ class CandidatesNode(WorkflowNodeHandler):
         ]
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        return _Round(context, self.takes_pictures(context.config)).result()
+        return _Round(context, self.call_to_read(context)).result()
 
 
 def _given(holder: Mapping[str, Any], names: Sequence[str]) -> JsonObject:
@@ -250,13 +259,14 @@ def _given(holder: Mapping[str, Any], names: Sequence[str]) -> JsonObject:
 @dataclass(slots=True)
 class Candidate:
     """One answer, or what became of it. `answer`: cleaned, None: there is none. `context`: that it was made
-    in. `error`: why it failed."""
+    in. `prompt_tokens()`: an estimate of its prompt. `error`: why it failed."""
 
     endpoint: str
     seconds: float = 0.0
     answer: CleanAnswer | None = None
     context: ExecutionContext | None = None
     thinking: str = ""
+    prompt_tokens: Callable[[], int] | None = None
     error: Exception | None = None
     is_chosen: bool = False
 
@@ -270,7 +280,7 @@ class Candidate:
         """As its backend reported it, with estimates for what it did not."""
         if self.answer is None:
             return {"prompt_tokens": 0, "completion_tokens": 0}
-        return full_usage(self.answer.usage, lambda: self.thinking + self.text, None)
+        return full_usage(self.answer.usage, lambda: self.thinking + self.text, self.prompt_tokens)
 
     def as_json(self) -> JsonObject:
         return {
@@ -295,24 +305,23 @@ class _Progress:
 class _Round:
     """All of one run of the node."""
 
-    def __init__(self, context: ExecutionContext, takes_pictures: bool) -> None:
-        self._context, self._takes_pictures = context, takes_pictures
+    def __init__(self, context: ExecutionContext, call: LlmCall) -> None:
+        self._context = context
         self._models: tuple[Model, ...] = _models_in(context)
         self._choose = context.value("choose")
         self._candidates: list[Candidate | None] = [None] * len(self._models)
         self._progress = _Progress()
         vote = vote_reader(context.value("voteOn")) if self._choose == VOTE else None
         self._ballot = None if vote is None else Ballot(len(self._models), vote)
-        self._call = context.prepared(
-            LlmCall(
-                llm_takes_images=takes_pictures, max_images=context.value("maxImagesToSend"), stream=False
-            )
-        )
+        self._call = context.prepared(call)
 
     def result(self) -> NodeResult:
         """Raises RequestCancelled, and what the first candidate raised if there is no answer at all."""
-        run_together(len(self._models), self._ask, self._context.spare_threads())
+        results = run_together(len(self._models), self._ask, self._context.spare_threads())
         self._stop_if_cancelled()
+        for fault in results:
+            if isinstance(fault, BaseException):
+                raise fault
         left = [one for one in self._candidates if one is not None and one.text.strip()]
         if not left:
             return self._nothing()
@@ -341,22 +350,24 @@ class _Round:
             with progress.guard:
                 del progress.running[position]
                 self._candidates[position] = candidate
-                ended = self._count_vote(position, candidate)
-        for other in ended:
-            cancellation_service.cancel_scope(other, "the vote is decided")
+                self._count_vote(position, candidate)
 
-    def _count_vote(self, position: int, candidate: Candidate) -> list[str]:
-        """The ids of those that need not answer any more."""
+    def _count_vote(self, position: int, candidate: Candidate) -> None:
+        """Ends those that need not answer any more. They cannot end by themselves meanwhile: for that they
+        wait for the guard."""
         progress, ballot = self._progress, self._ballot
         if ballot is None or progress.is_decided:
-            return []
+            return
         ballot.add(position, candidate.text)
         progress.is_decided = ballot.is_decided and not self._context.is_dry
-        return list(progress.running.values()) if progress.is_decided else []
+        for other in progress.running.values() if progress.is_decided else ():
+            cancellation_service.cancel_scope(other, "the vote is decided")
 
     def _answered(self, position: int, own_id: str) -> Candidate:
         model, begun = self._models[position], time.monotonic()
         candidate = Candidate(model.endpoint)
+        if self._call.asked is not None:
+            candidate.prompt_tokens = self._call.asked.prompt_tokens
         changes = _given({"endpointName": model.endpoint, "preset": model.preset}, ("endpointName", "preset"))
         try:
             context = candidate.context = self._context.branch(Branch(own_id, changes))
@@ -463,8 +474,7 @@ class _Round:
         return self._context.branch(Branch(self._context.request_id, changes, streams))
 
     def _second_call(self, prompt: str) -> LlmCall:
-        images = self._context.value("maxImagesToSend")
-        return LlmCall(prompt=prompt, llm_takes_images=self._takes_pictures, max_images=images)
+        return replace(self._call, asked=None, prompt=prompt, stream=True)
 
     def _prompt(self, name: str, default: str, left: Sequence[Candidate]) -> str:
         context = self._context

@@ -12,7 +12,7 @@ from typing import ClassVar
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiscussionStore, DiskFaults, Entries, Entry
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.calls import (
     NO_SUMMARY,
@@ -52,6 +52,8 @@ UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is
 class SummaryFromFileNode(WorkflowNodeHandler):
     """Outputs the rolling summary of the discussion as it is stored."""
 
+    POWERS = frozenset([MACHINE])
+
     KEEPS_TO_DISCUSSION = True
 
     def handle(self, context: ExecutionContext) -> str:
@@ -65,6 +67,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     """Outputs the memories that the summary does not cover yet. Without a discussion id, it outputs pieces
     of the newest messages.
     """
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "maxTurnsToPull": NEEDED_INTEGER(
@@ -85,6 +89,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
 @NODES.register("FullChatSummary")
 class FullChatSummaryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, brings the rolling summary up to date, and outputs it."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "isManualConfig": FLAG("Output only what is stored."),
@@ -155,6 +161,8 @@ def _whole_summary(reader: MemoryReader) -> str:
 class WriteSummaryNode(WorkflowNodeHandler):
     """Stores `input` as the summary of all existing memories, and outputs it."""
 
+    POWERS = frozenset([MACHINE])
+
     KEYS: ClassVar[Keys] = {
         "input": TEXT("The new summary. Takes variables.", required=True),
     }
@@ -188,6 +196,8 @@ def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -
 @NODES.register("chatSummarySummarizer")
 class SummarizerNode(WorkflowNodeHandler):
     """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "endpointName": NEEDED_TEXT("The model that writes the summary."),

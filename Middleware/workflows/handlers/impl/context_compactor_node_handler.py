@@ -9,7 +9,7 @@ from typing import ClassVar
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.compactor import compact, tagged_summaries
 from Middleware.workflows.memory.settings import named_settings
@@ -22,6 +22,8 @@ _SETTING = "contextCompactorSettingsFile"
 @NODES.register("ContextCompactor")
 class ContextCompactorNode(WorkflowNodeHandler):
     """Keeps two summaries of the older parts of a long conversation, and outputs both in tags."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "readOnly": FLAG(

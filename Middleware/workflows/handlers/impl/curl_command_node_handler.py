@@ -16,7 +16,7 @@ from Middleware.common.types import NodeConfig
 from Middleware.services.run_trace import outside_call
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, parse_target
 from Middleware.workflows.handlers.base import outside_fields as fields
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import PAGES, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_keys import ANY, TEXT, Keys
@@ -59,6 +59,8 @@ def _read_list(value: Any) -> list[Any] | tuple[Any, ...]:
 @NODES.register("CurlCommand")
 class CurlCommandNode(WorkflowNodeHandler):
     """Runs curl with `args`, and outputs what it prints."""
+
+    POWERS = frozenset([PAGES])
 
     KEYS: ClassVar[Keys] = {
         **fields.KEYS,

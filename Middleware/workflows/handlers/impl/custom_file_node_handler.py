@@ -24,7 +24,7 @@ from Middleware.utilities.file_utils import (
     read_text,
     refuse_special,
 )
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_keys import ANY, TEXT, WANTED_TEXT, Keys, NodeKey, as_it_is, read_filled
@@ -46,6 +46,8 @@ def reason(error: Exception) -> str:
 @NODES.register("GetCustomFile")
 class GetCustomFileNode(WorkflowNodeHandler):
     """Reads the file `filepath`, or its first or last pieces, and can replace one delimiter with another."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "filepath": WANTED_TEXT(
@@ -155,6 +157,8 @@ def _replace_delimiter(text: str, context: ExecutionContext) -> str:
 @NODES.register("SaveCustomFile")
 class SaveCustomFileNode(WorkflowNodeHandler):
     """Writes `content` to the file `filepath`, or changes the file. The output says what was done."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "filepath": WANTED_TEXT(

@@ -13,7 +13,7 @@ from Middleware.utilities.search_utils import (
     pieces_sharing_a_word,
     without_roles,
 )
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.chunking import chunk_messages, chunk_text, content
 from Middleware.workflows.memory.reader import CHUNK_BREAK, PIECE_TOKENS, MemoryReader, texts_of
@@ -30,6 +30,8 @@ _NEWEST_LEFT_OUT = 3
 @NODES.register("ConversationalKeywordSearchPerformerTool", "MemoryKeywordSearchPerformerTool")
 class KeywordSearchNode(WorkflowNodeHandler):
     """Outputs the pieces of the conversation, or the memories, that contain words of `keywords`."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "keywords": TEXT("The words to search for. Takes variables.", required=True),

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.request_context import enter_request
 from Middleware.common.secrets import secrets_of_words
 from Middleware.common.types import NodeConfig
 from Middleware.config.keys import NOTHING
-from Middleware.config.validation import ERROR
 from Middleware.services.run_trace import json_text, outside_call
 from Middleware.utilities.file_utils import confined_path
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeValue
 from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, Keys, one_of, read_filled
@@ -26,14 +23,15 @@ from Middleware.workflows.tools.dynamic_module_loader import (
     ensure_in_roots,
     from_root,
     locate,
-    roots,
+    script_place_faults,
 )
-from Middleware.workflows.tools.script_check import script_faults
 
 
 @NODES.register("PythonModule")
 class PythonModuleNode(WorkflowNodeHandler):
     """Calls `Invoke(*args, **kwargs)` of the script `module_path`, and outputs what it returns."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "module_path": NEEDED_TEXT(
@@ -87,26 +85,10 @@ class PythonModuleNode(WorkflowNodeHandler):
         name = known(config.get("module_path"))
         if name is None:
             return []
-        try:
-            path = locate(name)[0]
-        except FileNotFoundError as error:
-            looked = (
-                "" if os.path.isabs(os.path.expanduser(name)) else f"; looked in {_list_folders(roots())}"
-            )
-            return [("module_path", ERROR, f"{error}{looked}")]
-        if not path.is_file():
-            return [("module_path", ERROR, f"'{name}' is no file")]
-        return [
-            ("module_path", level, f"{path.name}, {why}")
-            for level, why in script_faults(path, launch_facts().beside_public)
-        ]
+        return [("module_path", level, why) for level, why in script_place_faults(name)]
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run {_script(context)}"]
-
-
-def _list_folders(folders: Iterable[Path]) -> str:
-    return ", ".join(dict.fromkeys(str(folder) for folder in folders))
 
 
 def _traced_arguments(context: ExecutionContext, args: list[Any], kwargs: dict[str, Any]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.writer import remember, tool_value
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
@@ -15,6 +15,8 @@ NO_DISCUSSION = "No discussionId on this request; memories were not generated."
 @NODES.register("QualityMemory")
 class QualityMemoryNode(WorkflowNodeHandler):
     """Creates the memories that are due, of the kind that the settings file says. The output is empty."""
+
+    POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
 

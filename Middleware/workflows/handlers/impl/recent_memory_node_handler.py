@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.reader import (
     CHUNK_BREAK,
@@ -30,6 +30,8 @@ _DELIMITER = NAME("The text between two memories. Default `{default}`.", default
 class RecentMemoryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, then runs `recentMemoryToolWorkflow` and outputs its result."""
 
+    POWERS = frozenset([MACHINE])
+
     KEEPS_TO_DISCUSSION = True
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
@@ -48,6 +50,8 @@ class RecentMemoryNode(WorkflowNodeHandler):
 class ConversationMemoryNode(WorkflowNodeHandler):
     """Runs `conversationMemoryToolWorkflow` and outputs its result."""
 
+    POWERS = frozenset([MACHINE])
+
     KEEPS_TO_DISCUSSION = True
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
@@ -63,6 +67,8 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 @NODES.register("GetCurrentMemoryFromFile")
 class MemoryFromFileNode(WorkflowNodeHandler):
     """Outputs all file memories, with `customDelimiter` between them."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "customDelimiter": _DELIMITER,
@@ -81,6 +87,8 @@ class MemoryFromFileNode(WorkflowNodeHandler):
 @NODES.register("RecentMemorySummarizerTool")
 class RecentMemorySummarizerNode(WorkflowNodeHandler):
     """Outputs the newest file memories. Without a discussion id, it outputs pieces of the newest messages."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "maxSummaryChunksFromFile": NEEDED_INTEGER(

@@ -9,7 +9,11 @@ from typing import ClassVar
 from Middleware.common.errors import ConfigError, RequestCancelled
 from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults, Entry
-from Middleware.workflows.handlers.base.base_workflow_node_handler import ChildName, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import (
+    MACHINE,
+    ChildName,
+    WorkflowNodeHandler,
+)
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.calls import NO_SUMMARY
 from Middleware.workflows.memory.file_writer import memory_of, summary_text
@@ -24,6 +28,8 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
     """Splits `ragTarget` at `--ChunkBreak--`, has a model turn each piece into a memory, and outputs them
     together.
     """
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "ragTarget": TEXT("The text, which is split at `--ChunkBreak--`. Takes variables.", required=True),

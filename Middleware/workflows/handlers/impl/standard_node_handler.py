@@ -8,7 +8,7 @@ from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
-from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, Keys, one_of
+from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, READ_AHEAD, Keys
 
 
 @NODES.register("Standard")
@@ -17,12 +17,7 @@ class StandardNode(WorkflowNodeHandler):
 
     KEYS: ClassVar[Keys] = {
         "endpointName": MODEL_NODES["endpointName"].but(must=NEEDED_TEXT.must, required=True),
-        "readAhead": one_of("off", "start", "end")(
-            "Let the model's server read the prompt before it is asked. `end`: the prompt of the next turn, "
-            "after this run. `start`: the prompt of this turn, while earlier nodes work on another server. "
-            "Default: `{default}`.",
-            default="off",
-        ),
+        "readAhead": READ_AHEAD,
     }
     RUNS_DRY = True
     CALLS_MODEL = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from Middleware.services.discussion_store import DiskFaults
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.reader import NO_STATE_DOCUMENT, MemoryReader
 from Middleware.workflows.models.execution_context import ExecutionContext
@@ -12,6 +12,8 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 @NODES.register("GetCurrentStateDocument")
 class StateDocumentNode(WorkflowNodeHandler):
     """Outputs the whole state document of the discussion."""
+
+    POWERS = frozenset([MACHINE])
 
     RUNS_DRY = True
 

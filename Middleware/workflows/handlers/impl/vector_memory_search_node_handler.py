@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import MOST_ROWS
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.upkeep import model_name
 from Middleware.workflows.memory.vector_search import (
@@ -26,6 +26,8 @@ NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 @NODES.register("VectorMemorySearch")
 class VectorMemorySearchNode(WorkflowNodeHandler):
     """Outputs the vector memories that match `input` best. Problems during the search never make it fail."""
+
+    POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "input": TEXT(

@@ -17,7 +17,7 @@ from Middleware.config.keys import NOTHING
 from Middleware.utilities.html_text import decode_body, html_to_text
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused
 from Middleware.workflows.handlers.base import outside_fields as fields
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import PAGES, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, TEXT, Keys, read_filled
@@ -40,6 +40,8 @@ class _Failure:
 @NODES.register("WebFetch")
 class WebFetchNode(WorkflowNodeHandler):
     """Fetches one address, and outputs the answer as text, JSON text or stripped HTML."""
+
+    POWERS = frozenset([PAGES])
 
     KEYS: ClassVar[Keys] = {
         **fields.KEYS,

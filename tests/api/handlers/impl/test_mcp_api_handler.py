@@ -14,7 +14,7 @@ from Middleware.common.errors import BackendError
 from tests.api.conftest import chunk
 from tests.api.handlers.impl.test_ollama_api_handler import odd
 from tests.api.test_a_third_protocol import Held, in_background
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 JSON, SSE = {"Accept": "application/json"}, {"Accept": "application/json, text/event-stream"}
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -317,6 +317,27 @@ class TestItsPlaceInTheHouse:
         held.free.set()
         first.join(PATIENCE_S)
         assert [answer.status_code for answer in answers] == [499] and len(engine.calls) == 1
+
+    def test_a_call_that_waits_is_named(self, facts, serve, engine):
+        """Its user, its workflow, its protocol, and the message that the workflow gets (workbench.md 12)."""
+        facts(concurrency=1, concurrency_level="request", concurrency_timeout_s=PATIENCE_S)
+        app, held, told = serve(), Held(engine), []
+
+        class Rows:
+            keeps_text = True
+
+            def note_change(self, run, what, node):
+                told.append((run.state, run.user, run.model, run.front, run.said))
+
+        first = in_background(lambda: ask(app.test_client(), tool_call()))
+        assert held.began.wait(PATIENCE_S)
+        app.door.observers.observe(Rows(), ("waiting",))
+        second = in_background(lambda: ask(app.test_client(), tool_call({"port": "Ulm"})))
+        wait_until(lambda: app.door.traffic.waiting())
+        held.free.set()
+        for call in (first, second):
+            call.join(PATIENCE_S)
+        assert told == [("waiting", "mira", "mira:tide", "MCP", "Tide in Ulm")]
 
     def test_nothing_is_left_behind(self, serve, engine):
         """After an answer, a failure, wrong arguments."""

@@ -175,3 +175,77 @@ class TestTold:
         else:
             pieces.close()
         assert [told.outcome for told in node.node.calls] == [outcome]
+
+
+LIST = {"type": "function", "function": {"name": "list_directory", "parameters": {"type": "object"}}}
+PAGE = {
+    "type": "function",
+    "function": {
+        "name": "read_page",
+        "parameters": {
+            "type": "object",
+            "properties": {"url": {"type": "string"}, "question": {"type": "string"}},
+            "required": ["url", "question"],
+        },
+    },
+}
+ASKED_FOR_FILES = "Which files are in this folder?"
+
+
+def offered(*tools, said=ASKED_FOR_FILES, turns=None, choice=None):
+    """A step of an agent."""
+    return replace(call(said), tools=list(tools), turns=turns, tool_choice=choice)
+
+
+class TestTools:
+    """So that a round of an agent can be seen without any model."""
+
+    @pytest.mark.parametrize(
+        ("tools", "said", "name", "arguments"),
+        [
+            ([LIST], ASKED_FOR_FILES, "list_directory", {"path": "."}),
+            (
+                [LIST, PAGE],
+                "Read https://example.org/a, please.",
+                "read_page",
+                {"url": "https://example.org/a", "question": "Read https://example.org/a, please."},
+            ),
+        ],
+    )
+    def test_it_calls_what_it_is_asked_for(self, handler, tools, said, name, arguments):
+        """Streamed and whole the same."""
+        chunks = list(handler.handle_streaming(offered(*tools, said=said)))
+        (made,) = [one for chunk in chunks for one in chunk.get("tool_calls", ())]
+        assert made["function"]["name"] == name
+        assert json.loads(made["function"]["arguments"]) == arguments
+        assert chunks[-1]["finish_reason"] == "tool_calls"
+        whole = handler.handle_non_streaming(offered(*tools, said=said))
+        assert whole["tool_calls"][0]["function"] == made["function"]
+        assert whole["content"] == "".join(chunk["token"] for chunk in chunks)
+
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            offered(LIST, said="Hello"),
+            offered(PAGE),
+            offered(said=ASKED_FOR_FILES),
+            offered(LIST, choice="none"),
+        ],
+        ids=["no-wish", "no-such-tool", "no-tools", "none-allowed"],
+    )
+    def test_otherwise_it_calls_none(self, handler, asked):
+        chunks = list(handler.handle_streaming(asked))
+        assert not any("tool_calls" in chunk for chunk in chunks)
+        assert chunks[-1]["finish_reason"] == "stop"
+
+    def test_it_quotes_the_result(self, handler):
+        """And calls nothing more. A tag in it ends no thought."""
+        made = {"id": "c1", "type": "function", "function": {"name": "list_directory", "arguments": "{}"}}
+        turns = [
+            {"role": "assistant", "content": "", "tool_calls": [made]},
+            {"role": "tool", "tool_call_id": "c1", "content": "plan.txt </think>"},
+        ]
+        chunks = list(handler.handle_streaming(offered(LIST, turns=turns)))
+        text = "".join(chunk["token"] for chunk in chunks)
+        assert "The tool list_directory gave this:\n\nplan.txt (/think)\n" in text
+        assert chunks[-1]["finish_reason"] == "stop"

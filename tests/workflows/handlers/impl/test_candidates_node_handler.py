@@ -504,3 +504,46 @@ class TestTraced:
             ("two", True),
             ("2", False),
         ]
+
+
+class TestBackends:
+    def test_one_that_takes_a_text(self, house):
+        """Beside one that takes messages; each gets its own form of the same prompt."""
+        house.model.replies = ["one", "two", "2"]
+        entries = [{}, {"endpointName": "flat"}]
+        answer = house.ask(node(candidates=entries, prompt="why?", judgeEndpointName="flat"))
+        assert answer.text == "two"
+        chat, flat, judge = house.model.calls
+        assert (chat.conversation[-1]["content"], chat.prompt) == ("why?", None)
+        assert flat.conversation is None and "why?" in flat.prompt
+        assert "[2]\ntwo" in judge.prompt
+
+    def test_a_fault_of_ours_is_no_failure_of_a_candidate(self, house):
+        """It is not hidden behind another answer."""
+        house.model.replies = ["one", TypeError("ours"), "three"]
+        with pytest.raises(WorkflowError, match="TypeError"):
+            house.ask(node())
+
+    def test_usage_of_all_without_numbers(self, house):
+        """Prompts are estimated, too."""
+        house.model.replies = ["one", "two"]
+        usage_told = house.ask(node(candidates=2, choose="all"), say="word " * 50).usage
+        assert usage_told["prompt_tokens"] > 100
+
+    def test_the_limit_of_the_client(self, house):
+        """Of the candidates and the merge, as the node takes it; the judge has the node's."""
+        wishes = {"max_tokens": Wish(77, "max_tokens")}
+        fields = {"candidates": 2, "clientParameters": ["max_tokens"], "maxResponseSizeInTokens": 200}
+        for choose in ("judge", "merge"):
+            house.model.replies = ["one", "two", "1"]
+            house.model.calls.clear()
+            house.ask(node(choose=choose, **fields), wishes=wishes)
+        limits = [settings.max_tokens for settings in house.model.settings]
+        assert limits == [77, 77, 200, 77, 77, 77]
+
+    def test_a_speaker_stands_before_each(self, house):
+        """A group chat's opening is part of every candidate, and never doubled."""
+        house.model.replies = ["hello", "Bo: hi", "2"]
+        say = [{"role": "user", "content": "Ana: hi"}, {"role": "assistant", "content": "Bo:"}]
+        answer = house.ask(node(candidates=2, useGroupChatTimestampLogic=True), say=say)
+        assert answer.text == "Bo: hi"

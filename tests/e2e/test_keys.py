@@ -1,0 +1,298 @@
+"""A keys file in front of real servers: official clients, edits while it runs, many keys at once (keys.md 9)."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import anthropic
+import ollama
+import openai
+import pytest
+from mcp import Client
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+from mcp.shared.auth import OAuthClientMetadata
+
+from Middleware.config.key_file import digest_of
+from tests.e2e.answers import ROUTES
+from tests.e2e.conftest import NODE, Gunicorn, Server, write, write_tree
+from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.e2e
+
+HELLO = [{"role": "user", "content": "hello keys"}]
+PEOPLE = [f"person-{number}" for number in range(10)]
+STAMPED = {**NODE, "addDiscussionIdTimestampsForLLM": True}
+
+
+def user_of(number):
+    """Whom the person of this number may ask; whole rounds of people keep theirs."""
+    return ("ann", "zoe")[number % len(PEOPLE) % 2]
+
+
+def secret(name):
+    return f"secret key of {name}"
+
+
+def entry(name, users=("ann",), **more):
+    return {"name": name, "sha256": digest_of(secret(name)), "users": list(users), **more}
+
+
+def write_keys(file, *entries):
+    """In place, as an editor does it."""
+    file.write_text(json.dumps({"keys": entries}))
+    file.chmod(0o600)
+
+
+class Doors:
+    """A server with a keys file."""
+
+    def __init__(self, server, file):
+        self.server, self.file = server, file
+
+    def ask(self, method, path, key=None, body=None, headers=None, timeout_s=PATIENCE_S):
+        """Status, headers and body of one request."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=timeout_s)
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        if key is not None:
+            sent["Authorization"] = f"Bearer {key}"
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), sent)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def status(self, key):
+        return self.ask("GET", "/v1/models", key)[0]
+
+
+@pytest.fixture(scope="module", params=[Server, Gunicorn], ids=["waitress", "gunicorn"])
+def doors(request, backend, tmp_path_factory):
+    public = tmp_path_factory.mktemp("keys")
+    write_tree(public, {"ann": {"user": {"allowSharedWorkflows": True}}, "zoe": {}}, backend.url)
+    place = public / "Configs" / "Workflows" / "_shared" / "echo"
+    write(place / "_DefaultWorkflow.json", [NODE])
+    write(place / "_mcpTool.json", {"description": "Says it again."})
+    file = public / "Configs" / "Keys.json"
+    write_keys(file, entry("ann"), entry("old", expires="2020-01-01"))
+    server = request.param(public, {"ann": {}, "zoe": {}}, ("--concurrency", "0"))
+    yield Doors(server, file)
+    server.stop()
+
+
+WRONG = {"missing": "none", "wrong": "no such key", "expired": secret("old")}
+SAID = {"missing": "know this API key", "wrong": "know this API key", "expired": "this key has expired"}
+
+
+@pytest.mark.parametrize("case", WRONG)
+class TestOfficialClients:
+    """Acceptance row 5: they show our sentence, after one attempt."""
+
+    def test_openai(self, doors, case):
+        url = f"{doors.server.url}/v1"
+        client = openai.OpenAI(base_url=url, api_key=WRONG[case])
+        with client, pytest.raises(openai.AuthenticationError, match=SAID[case]):
+            client.chat.completions.create(model="ann", messages=HELLO)
+
+    def test_anthropic(self, doors, case):
+        client = anthropic.Anthropic(base_url=doors.server.url, api_key=WRONG[case])
+        with client, pytest.raises(anthropic.AuthenticationError, match=SAID[case]):
+            client.messages.create(model="ann", max_tokens=9, messages=HELLO)
+
+    def test_ollama(self, doors, case):
+        headers = {"Authorization": f"Bearer {WRONG[case]}"}
+        client = ollama.Client(host=doors.server.url, headers=headers)
+        with pytest.raises(ollama.ResponseError, match=SAID[case]) as raised:
+            client.chat(model="ann", messages=HELLO)
+        client._client.close()
+        assert raised.value.status_code == 401
+
+
+class TestRightKeys:
+    def test_official_clients(self, doors):
+        key = secret("ann")
+        with openai.OpenAI(base_url=f"{doors.server.url}/v1", api_key=key, max_retries=0) as client:
+            assert client.chat.completions.create(model="ann", messages=HELLO).model == "ann"
+            assert [model.id for model in client.models.list()] == ["ann"]
+            with pytest.raises(openai.NotFoundError, match="users: ann"):
+                client.chat.completions.create(model="zoe", messages=HELLO)
+        with anthropic.Anthropic(base_url=doors.server.url, auth_token=key, max_retries=0) as claude:
+            assert claude.messages.create(model="ann", max_tokens=9, messages=HELLO).model == "ann"
+        client = ollama.Client(host=doors.server.url, headers={"Authorization": f"Bearer {key}"})
+        assert client.chat(model="ann", messages=HELLO).model == "ann"
+        client._client.close()
+
+
+class TestMcp:
+    @staticmethod
+    async def tools(url, **more):
+        async with (
+            create_mcp_http_client(**more) as http_client,
+            Client(streamable_http_client(url, http_client=http_client)) as client,
+        ):
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    def test_a_header_works(self, doors):
+        headers = {"Authorization": f"Bearer {secret('ann')}"}
+        url = f"{doors.server.url}/mcp"
+        assert asyncio.run(asyncio.wait_for(self.tools(url, headers=headers), 60)) == ["ann.echo"]
+
+    @pytest.mark.parametrize("oauth", [False, True])
+    def test_without_one_it_ends_with_an_error(self, doors, oauth):
+        """Also with OAuth, which is looked for in vain: it neither hangs nor tries again and again."""
+        url = f"{doors.server.url}/mcp"
+
+        class Nowhere:
+            async def get_tokens(self):
+                return None
+
+            async def get_client_info(self):
+                return None
+
+            async def set_tokens(self, tokens):
+                raise AssertionError("there is nobody who gives tokens")
+
+            async def set_client_info(self, client_info):
+                raise AssertionError("there is nobody to register at")
+
+        async def never(*_):
+            raise AssertionError("no page of a browser is opened")
+
+        metadata = OAuthClientMetadata(redirect_uris=["http://localhost:1/callback"])
+        auth = OAuthClientProvider(url, metadata, Nowhere(), never, never) if oauth else None
+        with pytest.raises(BaseException) as raised:
+            asyncio.run(asyncio.wait_for(self.tools(url, auth=auth), 60))
+        assert not isinstance(raised.value, TimeoutError | AssertionError)
+
+
+class TestEdits:
+    """Acceptance row 6."""
+
+    def test_added_revoked_broken_emptied_and_gone(self, doors):
+        key, other = secret("ann"), secret("bob")
+
+        def become(**wanted):
+            wait_until(lambda: {"ann": doors.status(key), "bob": doors.status(other)} == wanted)
+
+        become(ann=200, bob=401)
+        write_keys(doors.file, entry("ann"), entry("bob"))
+        become(ann=200, bob=200)
+        write_keys(doors.file, entry("bob"))
+        become(ann=401, bob=200)
+        doors.file.write_text('{"keys": [')
+        wait_until(
+            lambda: doors.status(key) and "closing ] or } is missing; the last good" in doors.server.log
+        )
+        become(ann=401, bob=200)
+        doors.file.unlink()
+        wait_until(lambda: doors.status(key) and "the file is gone" in doors.server.log)
+        become(ann=401, bob=200)
+        write_keys(doors.file)
+        become(ann=401, bob=401)
+        write_keys(doors.file, entry("ann"))
+        become(ann=200, bob=401)
+
+    def test_many_edits_under_load(self, doors, backend):
+        """Nobody whose key stands in each version is refused, and nobody comes in whose key stands in none."""
+        backend.on("hello keys", Reply(["ok"]))
+        end, statuses = threading.Event(), {"ann": set(), "never": set()}
+
+        def knock(name):
+            while not end.is_set():
+                body = {"model": "ann", "messages": HELLO}
+                status = doors.ask("POST", "/v1/chat/completions", secret(name), body)[0]
+                statuses[name].add(status)
+
+        threads = [threading.Thread(target=knock, args=(name,)) for name in ("ann", "ann", "never")]
+        for thread in threads:
+            thread.start()
+        for number in range(200):
+            others = [entry(f"other-{number}-{more}") for more in range(number % 7)]
+            broken = number % 10 == 9
+            write_keys(doors.file, *others, entry("ann"))
+            if broken:
+                doors.file.write_text(doors.file.read_text()[:-3])
+        write_keys(doors.file, entry("ann"))
+        wait_until(lambda: doors.status(secret("ann")) == 200)
+        end.set()
+        for thread in threads:
+            thread.join()
+        assert statuses == {"ann": {200}, "never": {401}}
+
+
+@pytest.fixture(scope="module")
+def house(backend, tmp_path_factory):
+    public = tmp_path_factory.mktemp("many")
+    users = {name: {"workflows": {"Chat": [STAMPED]}} for name in ("ann", "zoe")}
+    write_tree(public, users, backend.url)
+    entries = [
+        entry(name, [user_of(number)], folder=f"folder-{number}") for number, name in enumerate(PEOPLE)
+    ]
+    write_keys(public / "Configs" / "Keys.json", *entries)
+    server = Server(public, {"ann": {}, "zoe": {}}, ("--concurrency", "4"))
+    yield Doors(server, public / "Configs" / "Keys.json")
+    server.stop()
+
+
+class TestMany:
+    """Acceptance row 4, at the size of a test: nothing of one key reaches another, over every front end."""
+
+    REQUESTS = 200
+
+    def test_nothing_of_one_reaches_another(self, house, backend):
+        """The same genkey, idempotency key and discussion id in all; others try to cancel and to read back."""
+        chance = random.Random(28)
+        told = {}
+
+        def ask(number):
+            name = PEOPLE[number % len(PEOPLE)]
+            route = ROUTES[chance.choice(sorted(ROUTES))]
+            user, stream, mark = user_of(number), number % 3 == 0, f"mark-{number}-end"
+            backend.on(f"please {mark}", Reply([f"told {mark} "] * 3))
+            body = {**route.ask(user, f"please {mark}", stream=stream), "genkey": "same"}
+            same = {"X-Idempotency-Key": f"same-{number // len(PEOPLE)}"}
+            status, headers, raw = house.ask("POST", route.path, secret(name), body, same)
+            stranger = secret(PEOPLE[(number + 1) % len(PEOPLE)])
+            request_id = headers["X-Request-Id"]
+            cancelled = house.ask("DELETE", f"/v1/chat/completions/{request_id}", stranger)[2]
+            read = house.ask("GET", f"/v1/responses/resp_{request_id}", stranger)[0]
+            aborted = house.ask("POST", "/api/extra/abort", stranger, {"genkey": "same"})[2]
+            told[number] = (
+                status,
+                raw.decode(),
+                json.loads(cancelled).get("active"),
+                read,
+                json.loads(aborted),
+            )
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(ask, range(self.REQUESTS)))
+        for number, (status, text, active, read, aborted) in told.items():
+            assert status == 200 and f"told mark-{number}-end" in text
+            others = {f"mark-{other}-end" for other in range(self.REQUESTS)} - {f"mark-{number}-end"}
+            assert not [mark for mark in others if mark in text]
+            assert (active, read, aborted["success"]) == (False, 404, "false")
+
+    def test_the_numbers_are_each_ones_own(self, house):
+        for name in PEOPLE:
+            status, _, raw = house.ask("GET", "/v1/usage", secret(name))
+            told = json.loads(raw)
+            assert (status, told["name"], told["requests"]) == (200, name, self.REQUESTS // len(PEOPLE))
+            assert not [other for other in PEOPLE if other != name and f'"{other}"' in raw.decode()]
+
+    def test_the_same_discussion_of_two_keys_is_two_discussions(self, house):
+        """Each in the folder that its entry names."""
+        for number, name in enumerate(PEOPLE[:3]):
+            said = f"[DiscussionId]same[/DiscussionId] remember {number}"
+            body = {"model": user_of(number), "messages": [{"role": "user", "content": said}]}
+            assert house.ask("POST", "/v1/chat/completions", secret(name), body)[0] == 200
+        root = house.server.public / "DiscussionIds"
+        found = sorted(path.relative_to(root).as_posix() for path in root.rglob("timestamps.json"))
+        assert found == [f"folder-{number}/same/timestamps.json" for number in range(3)]
