@@ -119,7 +119,7 @@ class ApiServer:
             served_users=served_users,
             stopping=lambda: self.door.stopping or self.door.console_is_shut,
             secrets=(*filter(None, [console.key]), *console.access.api_keys),
-            needs_key=bool(console.access.api_keys),
+            needs_key=lambda: self.door.keys.is_needed,
             history=launch_facts().history_directory,
             tell_loaded=metrics.note_loaded,
             has_keys=lambda: self.door.keys.ring is not None,

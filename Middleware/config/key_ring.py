@@ -172,7 +172,9 @@ class KeysInForce:
             self._tell_fault(str(error))
             self._ring = self._ring or KeyRing(broken=True)
             return
-        if self._fault or ring != self._ring:
+        if self._ring is None:
+            logger.warning("keys file %s has appeared: from now on every request needs a key", self.path)
+        elif self._fault or ring != self._ring:
             logger.info("keys file %s has been read again: %d keys", self.path, len(ring.entries))
         self._fault, self._ring = "", ring
         self._warn_of_mode()

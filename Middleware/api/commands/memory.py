@@ -100,8 +100,9 @@ class Memory(Command):
         if known is None:
             return _usage(f"found {action!r}, allowed: {', '.join(ACTIONS)}")
         wishes = Wishes.of(arguments)
-        least = known.least - ("--matching" in wishes.options() and "--matching" in known.options)
-        if not least <= len(words) <= known.most:
+        matches = "--matching" in wishes.options() and "--matching" in known.options
+        least, most = (1, 1) if matches else (known.least, known.most)  # the text takes the numbers' place
+        if not least <= len(words) <= most:
             return _usage(f"{action}: give {known.wants}")
         for option in wishes.options():
             if option not in known.options:

@@ -358,7 +358,7 @@ def _shell(ask: Ask, *others: str) -> str:
 
 def _needs_key(ask: Ask, run: RunTrace) -> bool:
     """Whether the request must bring a key: for the server, or for the user's texts."""
-    if ask.hub.needs_key:
+    if ask.hub.needs_key():
         return True
     try:
         return load_user(ask.hub.snapshot(), run.user).encrypt_using_api_key

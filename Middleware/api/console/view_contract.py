@@ -307,7 +307,7 @@ class Hub:
     `recorder`, `hour`: the observers of the runs. `gate()`: the `gate` of the state (6.1). `started`: Unix
     seconds. `processes`: how many serve beside this one, itself among them. `stopping()`: the server has
     begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
-    `needs_key`: every client must bring a key. `history`: the folder of the history of runs, None: there is
+    `needs_key()`: every client must bring a key. `history`: the folder of the history of runs, None: there is
     none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
     loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each.
     `has_keys()`: there is a keys file; `keys()`: how many keys it has, and the rows of some, else None.
@@ -324,7 +324,7 @@ class Hub:
     served_users: Callable[[], list[str]]
     stopping: Callable[[], bool]
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    needs_key: bool = False
+    needs_key: Callable[[], bool] = lambda: False
     history: Path | None = None
     loaded: LoadedModels = field(default_factory=LoadedModels)
     tell_loaded: Callable[[Iterable[tuple[str, str]]], object] = list

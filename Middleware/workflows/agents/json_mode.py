@@ -61,9 +61,7 @@ def _least_arguments(schema: dict[str, Any]) -> dict[str, Any]:
     """Those that are needed: small models give all that a schema has, also what excludes each other."""
     known, needed = schema.get("properties") or {}, schema.get("required") or ()
     kinds = {name: known[name].get("type") for name in needed if isinstance(known.get(name), dict)}
-    return {
-        n: _STAND_INS.get(kind, f"<{n}>") if isinstance(kind, str) else f"<{n}>" for n, kind in kinds.items()
-    }
+    return {n: _STAND_INS.get(kind, "...") if isinstance(kind, str) else "..." for n, kind in kinds.items()}
 
 
 def reply_schema(tools: Sequence[AgentTool]) -> dict[str, Any]:

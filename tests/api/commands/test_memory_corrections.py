@@ -148,6 +148,15 @@ class TestForget:
             "f2: was forgotten before\nv1: was forgotten before\n",
         )
 
+    def test_numbers_and_a_text_are_a_usage_error(self, memory_of, trip):
+        """Whoever gives both may mean the few that have both; all that have either would be gone."""
+        status, text = memory_of("forget", "trip", "f2", matching="theo")
+        assert (status, "forget: give an ID and the numbers of memories, or --matching TEXT" in text) == (
+            2,
+            True,
+        )
+        assert memory_of("forget", "trip", "f2")[1].startswith("f2, memory 2: forgotten")
+
     @pytest.mark.parametrize("number", ["summary", "state"])
     def test_the_other_texts_are_edited(self, memory_of, trip, number):
         why = f"{number}: only memories can be forgotten; edit the {number} instead"

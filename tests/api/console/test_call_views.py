@@ -36,7 +36,9 @@ def get(ask):
             node_of(1), node_of(4, "Answer", *calls), **{"keeps_text": True, "asked": b'{"b":2}', **facts}
         )
         recorder = SimpleNamespace(run={"r1": run}.get, runs=lambda: [run], kept=dict, seq=0)
-        return ask("GET", path, query=query, hub=a_hub(recorder=recorder, needs_key=needs_key), routes=ROUTES)
+        return ask(
+            "GET", path, query=query, hub=a_hub(recorder=recorder, needs_key=lambda: needs_key), routes=ROUTES
+        )
 
     return get
 

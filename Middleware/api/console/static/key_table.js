@@ -7,7 +7,7 @@ import { Rows } from "./history.js";
 import { counted, moment } from "./words.js";
 
 const COMMANDS = ["./run --keys add NAME users=ann", "./run --keys list", "./run --keys rotate NAME", "./run --keys revoke NAME"];
-const WORDS = /** @type {Record<string, string>} */ ({ concurrent: "at once", requestsPerMinute: "a minute", tokensPerDay: "tokens a day" });
+const WORDS = /** @type {Record<string, string>} */ ({ concurrent: "of requests at once", requestsPerMinute: "of requests a minute", tokensPerDay: "of tokens a day" });
 
 export function Keys() {
   const { data, error, again } = useAsked("keys", 15);
