@@ -263,6 +263,7 @@ EXAMPLES = {
     "reasoning": ("Hello", PLAIN, (1, 1)),
     "router": ("Write a loop", PLAIN, (3, 3)),
     "reviewers": ("A text.", PLAIN, (7, 7)),
+    "candidates": ("2 + 2?", PLAIN, (3, 3)),
     "group-chat": ("Tom:", "Tom: Said to 2 messages.", (2, 2)),
     "vision": (PICTURE, "Said to 3 messages.", (2, 1)),
     "chain-of-thought": ("2 + 2?", PLAIN, (4, 4)),

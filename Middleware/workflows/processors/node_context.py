@@ -279,11 +279,11 @@ class NodeContext(ExecutionContext):
         return result
 
     def _count_cut_call(self, asked: CallArguments) -> None:
-        """One of several calls was ended because its answer is not needed: what it read counts."""
+        """One of several calls was ended because its answer is not needed: what it read counts, where
+        somebody observes."""
         if cancellation_service.is_cancelled(self.run.state.request.request_id):
             return
-        calls = self.trace.calls if isinstance(self.trace, TracedBranch) else []
-        if self.trace is None or any(call.sent for call in calls):
+        if isinstance(self.trace, TracedBranch) and any(call.sent for call in self.trace.calls):
             self.request.usage.add({"prompt_tokens": asked.prompt_tokens(), "completion_tokens": 0})
 
     def prepared(self, call: LlmCall) -> LlmCall:

@@ -153,6 +153,13 @@ class TestExplain:
             "--explain 'Reviewers#4' --messages messages.json"
         )
 
+    def test_of_a_choice_by_meaning(self, ask):
+        """It is a node of the run, and no workflow's."""
+        run = run_of(node_of(1, workflow="Routing/home.json"))
+        recorder = SimpleNamespace(run={"r1": run}.get, runs=lambda: [run], kept=dict, seq=0)
+        told = ask("GET", "runs/r1/nodes/0/explain", hub=a_hub(recorder=recorder), routes=ROUTES)
+        assert told == (404, {"error": "this request ran no workflow"})
+
 
 @pytest.mark.parametrize(
     ("path", "sentence"),

@@ -28,8 +28,8 @@ export function NodeTabs({ run, node, k, tab, choose }) {
     ${shown === "facts" && html`<${AllFacts} run=${run} node=${node} call=${call} />`}<//>`;
 }
 
-/** The file that the node stands in; "" for a model that was asked without a workflow. @param {Node | null | undefined} node */
-export const fileOf = (node) => (/^Workflows\/.*\.json$/.test(node?.workflow ?? "") ? node.workflow : "");
+/** The workflow file that the node stands in; "" for what is in none: a model that was asked by itself, a choice by meaning. @param {Node | null | undefined} node */
+export const fileOf = (node) => /^Workflows\/.*\.json$/.exec(node?.workflow ?? "")?.[0] ?? "";
 
 /** @param {{run: Run, node: Node}} props */
 function FileOf({ run, node }) {

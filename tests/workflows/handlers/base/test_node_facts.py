@@ -29,7 +29,8 @@ def test_which_run_beside_others():
 def test_which_take_pictures():
     """One always, one if it is told to."""
     assert told_by("takes_pictures") == {"ImageProcessor": True}
-    assert told_by("takes_pictures", acceptImages=True) == {"ImageProcessor": True, "Standard": True}
+    told = dict.fromkeys(["Agent", "Candidates", "ImageProcessor", "Standard"], True)
+    assert told_by("takes_pictures", acceptImages=True) == told
 
 
 def test_which_give_a_text_of_their_own():

@@ -408,6 +408,7 @@ class TestSideBySide:
             return LlmText("8", usage=usage(10, 1))
 
         def slow(call):
+            call.trace.call(CallTrace("model", "chat", "x", "m", sent=1.0))
             stopped = threading.Event()
             cancellation_service.register_abort_callback(call.request_id, stopped.set)
             begun.wait()
@@ -415,6 +416,9 @@ class TestSideBySide:
             return LlmText("")
 
         wide.model.replies = [quick, quick, slow]
+        observers = Observers()
+        observers.observe(SimpleNamespace(keeps_text=False, note_change=lambda *_: None))
+        wide.request = {"trace": observers.begin("r1", "/")}
         manager = wide.manager()
         wide.manager = lambda: manager
         text = wide.ask(node(choose="vote"), SHOW).text
