@@ -36,7 +36,7 @@ from Middleware.api.wsgi.doors import (
 )
 from Middleware.api.wsgi.model_addresses import address_of_model, model_of_address, take_model_off
 from Middleware.api.wsgi.processes import TRAFFIC, Traffic
-from Middleware.common.asker import ANYBODY, AT_CONSOLE, Asker, enter_asker
+from Middleware.common.asker import ANYBODY, AT_CONSOLE, Asker, enter_asker, set_asker
 from Middleware.common.costs import CostSum
 from Middleware.common.errors import Forbidden, MiddlewareError, ServerBusy, Unauthorized
 from Middleware.config.loader import default_snapshot
@@ -201,7 +201,10 @@ class FrontDoor:
             is_told = self.keys.note_refusal(error, environ.get("REMOTE_ADDR") or "unknown")
             return send_error(reply_to(error, request_id), protocol, environ, start, is_told=is_told)
         if asker is None:
-            return self._answer_asker(request_id, environ, start)
+            try:
+                return self._answer_asker(request_id, environ, start)
+            finally:
+                set_asker(None)  # a keys file may have appeared while it waited
         with enter_asker(asker):
             return self._answer_asker(request_id, environ, _with_limits(environ, _not_stored(start)))
 

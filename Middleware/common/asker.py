@@ -77,8 +77,8 @@ def current_asker() -> Asker | None:
     return _CURRENT.get()
 
 
-def set_asker(asker: Asker) -> None:
-    """From here on it is the current one, until the block of the one before ends."""
+def set_asker(asker: Asker | None) -> None:
+    """From here on it is the current one, until the block of the one before ends; None: there is none."""
     _CURRENT.set(asker)
 
 

@@ -126,6 +126,9 @@ class TurnLine:
                 return False
         return True
 
+    def goes_through(self, gate: FairGate) -> bool:
+        return any(step[0] is gate for step in self._steps)
+
     def check_room(self) -> None:
         """Raises ServerBusy where the queue that it stands in is full."""
         if self._places:
@@ -157,7 +160,7 @@ class TurnLine:
     def is_through(self) -> bool:
         """Whether it has all turns."""
         places = self._places
-        return len(places) == len(self._steps) and places[-1][1].admitted
+        return len(places) == len(self._steps) and all(place.admitted for _, place in places[-1:])
 
     @property
     def is_counted_waiting(self) -> bool:
@@ -173,12 +176,14 @@ class TurnLine:
 
 class KeyAccount:
     """One key of the file in this process. `gate`: holds its requests from their turn to their end, those of
-    all processes.
+    all processes; a process that is alone leaves it out for a key without `concurrent`.
     """
 
     def __init__(self, name: str, cancellation: CancellationService) -> None:
         self.gate = FairGate(NO_LIMIT, cancellation=cancellation, name=f"key {name}")
         self.lock = threading.Lock()
+        self.ungated = 0
+        """Its requests of this process that need no turn of the gate, as there is no limit."""
         self.lines: set[TurnLine] = set()
         """Of its requests of this process that had to wait."""
 
@@ -242,8 +247,10 @@ class KeyLimiter:
         """
         account, concurrent = self.account(asker.name), asker.entry.limits.concurrent
         account.gate.limit = concurrent or NO_LIMIT
-        own = Ask(name=asker.turn_name)  # within a key no class goes first
-        steps: list[tuple[FairGate, Ask | None, bool]] = [(account.gate, own, behind and bool(concurrent))]
+        steps: list[tuple[FairGate, Ask | None, bool]] = []
+        if concurrent or self.cancellation.member().is_joined_with_others:
+            own = Ask(name=asker.turn_name)  # within a key no class goes first
+            steps.append((account.gate, own, behind and bool(concurrent)))
         if self.gate is not None and takes_turn:
             steps.append((self.gate, ask_of(asker, ask), behind))
         request = KeyRequest(self, asker, account, TurnLine(steps, came=came))
@@ -254,7 +261,9 @@ class KeyLimiter:
         """Those of all processes."""
         member, day = self.cancellation.member(), day_of(self.clock())
         sums, limits = member.count(entry.name, day, {}), entry.limits
-        inside, before = self.account(entry.name).gate.crowd(entry.name)
+        account = self.account(entry.name)
+        inside, before = account.gate.crowd(entry.name)
+        inside += account.ungated
         at_gate = self.gate.crowd(entry.name)[1] if self.gate is not None else 0
         most = limits.requests_per_minute
         left = None if most is None else math.floor(member.take(entry.name, most, 0).level)
@@ -290,6 +299,7 @@ class KeyRequest:
         self._limiter, self._account, self._line = limiter, account, line
         self._limits: KeyLimits = asker.entry.limits
         self._member = limiter.cancellation.member()
+        self._is_ungated = False
 
     def admit(self, *, replaces: bool = False) -> None:
         """Take its place in the queues, and one of the minute's requests. `replaces`: an older one ends for
@@ -320,6 +330,9 @@ class KeyRequest:
     def _line_up(self, replaces: bool) -> None:
         """One at a time for each key, so that those that wait are counted exactly."""
         with self._account.lock:
+            if not self._line.goes_through(self._account.gate):
+                self._is_ungated = True
+                self._account.ungated += 1
             if self._line.enter():
                 return
             self._line.check_room()
@@ -354,6 +367,8 @@ class KeyRequest:
         """Its work has ended, or it was refused. May be called again."""
         with self._account.lock:
             self._account.lines.discard(self._line)
+            self._account.ungated -= self._is_ungated
+            self._is_ungated = False
         self._line.leave()
 
     def headers(self) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import pytest
 
 from Middleware.api.requests.access import AccessRules, ConsoleWish
 from Middleware.api.requests.key_check import EXPIRED, IN_ADDRESS, MISSING, WRONG
+from Middleware.common.asker import current_asker
 from Middleware.config.key_file import digest_of
 from Middleware.services.cancellation_service import cancellation_service
 from tests.api.test_names_on_every_front import ANTHROPIC, FRONTS, HELLO
@@ -510,6 +511,22 @@ class TestEdits:
         configs("Keys.json", '{"keys": [')
         with pytest.raises(RuntimeError, match=r"Keys\.json"):
             serve()
+
+    def test_nobody_is_left_behind_for_the_next_request(self, serve, configs, engine):
+        """A keys file may appear while a request waits: its thread forgets who that was."""
+        (configs.root / "Keys.json").unlink()
+        app, seen = serve(), []
+
+        def answer(call):
+            write_keys(configs)
+            look_now(app)
+            app.door.keys.check_again({"HTTP_X_API_KEY": "k-ann"})
+            seen.append(current_asker().name)
+            return iter([])
+
+        engine.answer = answer
+        FRONTS["chat"].ask(app.test_client(), "ann", headers=bearer("ann"))
+        assert seen == ["ann"] and current_asker() is None
 
     def test_revoked_while_it_waits(self, serve, facts, configs, engine):
         """In place of its turn."""

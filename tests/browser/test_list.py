@@ -32,9 +32,9 @@ class TestList:
         before = bar.bounding_box()["width"]
         second = Client(server, asking("Hello"))
         waiting = page.locator(".row", has=page.locator(".mark.waiting"))
-        waiting.get_by_text("1st in line, behind mira", exact=True).wait_for()
+        waiting.get_by_text("1st, behind mira", exact=True).wait_for()
         assert waiting.locator(".name b").inner_text() == "mira"
-        assert waiting.locator(".asking").inner_text() == "Hello"
+        assert waiting.locator(".said").inner_text() == "Hello"
         until(page, lambda: bar.bounding_box()["width"] > before + 5)
         first.wait(), second.wait()
         until(page, lambda: page.locator(".row .mark.done").count() == 2)
@@ -67,7 +67,7 @@ class TestList:
         ]
         row = page.locator(".row")
         page.wait_for_selector(".row .mark.done")
-        assert f"{usage[-1]['completion_tokens']} tok" in row.locator(".facts").inner_text()
+        page.locator(".run .sum").get_by_text(str(usage[-1]["completion_tokens"])).wait_for()
         assert 2.0 <= seconds(row.locator(".took b").inner_text()) < 4
 
     def test_filters_stand_in_the_address_and_say_when_nothing_fits(self, start, looking):
@@ -79,10 +79,52 @@ class TestList:
         page.get_by_label("Find").fill("pineapple")
         rows(page, 1)
         assert "text=pineapple" in page.url
-        page.get_by_label("State").select_option("failed")
+        page.get_by_label("Find").fill("pineapples")
         page.wait_for_selector("text=No run fits. 2 are kept.")
         page.get_by_role("button", name="Show all").click()
         rows(page, 2)
+
+    def test_odd_runs_are_marked_counted_and_found(self, start, looking, backend):
+        """An empty answer is no plain success; a chip without a run is not shown (workbench.md 12)."""
+        backend.on("Say nothing", Reply([""]))
+        server = start({"mira": {}, "jo": {}})
+        page = looking.open(server)
+        server.post("/v1/chat/completions", asking("Hello"))
+        server.post("/v1/chat/completions", {**asking("Say nothing"), "model": "jo"})
+        rows(page, 2)
+        odd = page.locator(".row", has=page.locator(".mark.trouble"))
+        assert odd.locator(".name b").inner_text() == "jo"
+        assert "empty" in odd.locator(".facts").inner_text()
+        assert page.locator(".row .mark.done").count() == 1
+        page.locator(".pill", has_text="odd").click()
+        rows(page, 1)
+        assert "state=odd" in page.url and page.locator(".pill", has_text="failed").count() == 0
+        page.locator(".pill", has_text="odd").click()
+        rows(page, 2)
+        page.get_by_role("button", name="names").click()
+        page.get_by_role("menuitemradio", name="mira").click()
+        rows(page, 1)
+        assert "user=mira" in page.url
+
+    def test_a_name_that_nobody_has_stands_in_the_row(self, start, looking):
+        server = start({"mira": {}, "jo": {}})
+        server.post("/v1/chat/completions", {**asking("Hello"), "model": "gpt-nobody"})
+        page = looking.open(server)
+        rows(page, 1)
+        assert page.locator(".row .name b").inner_text() == "gpt-nobody"
+
+    def test_the_newest_run_opens_by_itself(self, start, looking):
+        """On a wide page, and without a change of address, title or focus; on a small one the list does."""
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(server)
+        page.locator(".run .fallrow").first.wait_for()
+        assert page.url.endswith("/console/") or page.url.endswith("#/runs")
+        assert page.title() == "Runs - Headrace"
+        assert page.evaluate("document.activeElement === document.body")
+        small = looking.open(server, viewport={"width": 390, "height": 800})
+        rows(small, 1)
+        assert small.locator(".run .fallrow").count() == 0
 
     def test_a_refused_request_says_its_status_and_all_rows_are_of_one_height(self, start, looking):
         server = start()
@@ -91,7 +133,7 @@ class TestList:
         page = looking.open(server)
         rows(page, 2)
         assert "status 400" in page.locator(".row", has=page.locator(".mark.refused")).inner_text()
-        assert {row.bounding_box()["height"] for row in page.locator(".row").all()} == {54}
+        assert {row.bounding_box()["height"] for row in page.locator(".row").all()} == {68}
 
     def test_a_refused_request_shows_its_reason_and_no_empty_parts(self, start, looking):
         server = start()

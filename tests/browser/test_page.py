@@ -216,7 +216,7 @@ class TestHostileTexts:
 
 class TestKeyboard:
     def test_it_leads_through_the_runs_alone(self, start, looking, backend):
-        backend.on("Tell me", Reply(["one", *[" more"] * 200], gap_s=0.1))
+        backend.on("Tell me", Reply(["one", *[" more"] * 2000], gap_s=0.1))
         server = start()
         server.post("/v1/chat/completions", asking("Hello"))
         client = Client(server, asking("Tell me"))
@@ -225,6 +225,7 @@ class TestKeyboard:
         page.keyboard.press("j")
         assert "Chat" in page.evaluate("document.activeElement.textContent")
         page.keyboard.press("Enter")
+        until(page, lambda: "#/runs/" in page.url)
         page.locator(".fallrow .flag").wait_for()
         page.keyboard.press("c")
         page.get_by_role("button", name="Cancel the run").press("Enter")

@@ -38,8 +38,9 @@ class TestWaterfall:
         self.server = start({"mira": NESTED})
         Client(self.server, asking("Hello there")).wait()
         page = looking.open(self.server)
-        page.locator(".row .mark.done").wait_for()
+        page.locator(".row .mark.trouble").wait_for()
         page.locator(".row").click()
+        until(page, lambda: "#/runs/" in page.url)
         page.locator(".fallrow .flag").wait_for()
         return page
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { fits, grown, held, ordered, scaleOf, withNames, wasRouted } from "../../Middleware/api/console/static/run_list.js";
+import { firstShown, fits, grown, held, markOf, ordered, otherWorkflow, scaleOf, withNames, wasRouted } from "../../Middleware/api/console/static/run_list.js";
 
 const run = (id, at, state = "done", took = 1) => ({ id, at, state, user: "mira", workflow: "Router > Code", shape: [["first", took]], took_s: took });
 const ids = (runs) => runs.map(({ id }) => id);
@@ -17,12 +17,37 @@ test("filters are joined with and; states may be several; a workflow is one of t
   assert.ok(!fits(run("a", 1), { workflow: "Cod" }));
 });
 
-test("the longest run fills the width; above a minute the 90th percentile does, a minute at least", () => {
-  assert.equal(scaleOf([run("a", 1, "done", 3), run("b", 1, "done", 59)]), 59);
-  const many = [...Array.from({ length: 9 }, (_, i) => run(`${i}`, 1, "done", 70 + i)), run("long", 1, "done", 900)];
-  assert.equal(scaleOf(many), 78);
-  assert.equal(scaleOf([run("a", 1, "done", 1), run("b", 1, "done", 900)]), 60);
+test("the 90th percentile fills the width: one long run does not make the others dots", () => {
+  const many = [...Array.from({ length: 9 }, (_, i) => run(`${i}`, 1, "done", 1 + i)), run("long", 1, "done", 900)];
+  assert.equal(scaleOf(many), 9);
+  assert.equal(scaleOf([run("a", 1, "done", 3)]), 3);
   assert.equal(scaleOf([]), 0);
+});
+
+test("a run that was done with trouble has a mark of its own; slowness, failures and what goes on keep theirs", () => {
+  assert.equal(markOf({ state: "done", level: "trouble" }), "trouble");
+  assert.equal(markOf({ state: "done", level: null }), "done");
+  assert.equal(markOf({ state: "failed", level: "bad" }), "failed");
+  assert.equal(markOf({ state: "answering", level: "trouble" }), "answering");
+});
+
+test("odd runs are those that failed or had trouble; a name is the one that was asked", () => {
+  const odd = { ...run("a", 1), level: "trouble", name: "mira:cut" };
+  assert.ok(fits(odd, { state: "odd" }) && fits({ ...odd, state: "failed", level: "bad" }, { state: "odd" }));
+  assert.ok(!fits({ ...odd, level: null }, { state: "odd" }) && !fits({ ...odd, state: "refused", level: "bad" }, { state: "odd" }));
+  assert.ok(fits(odd, { name: "mira:cut" }) && !fits(odd, { name: "mira" }));
+});
+
+test("the workflow is told where the name does not say it", () => {
+  assert.equal(otherWorkflow({ name: "mira:cut", workflow: "cut" }), "");
+  assert.equal(otherWorkflow({ name: "claude-x -> mira:cut", workflow: "cut" }), "");
+  assert.equal(otherWorkflow({ name: "rex", workflow: "PickRoute > Code" }), "PickRoute > Code");
+  assert.equal(otherWorkflow({ name: null, workflow: null }), "");
+});
+
+test("the newest run that does not wait is shown where none was chosen", () => {
+  assert.equal(firstShown([run("w", 9, "waiting"), run("a", 5, "answering"), run("new", 7), run("old", 1)])?.id, "new");
+  assert.equal(firstShown([run("w", 9, "waiting")]), null);
 });
 
 test("the last part of a run that goes on has grown since it was told of; that of an ended one has not", () => {

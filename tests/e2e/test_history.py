@@ -16,15 +16,18 @@ from pathlib import Path
 import pytest
 
 from Middleware.services.history import history_file
-from tests.e2e.conftest import Gunicorn, Server, write_tree
-from tests.patience import PATIENCE_S
+from tests.e2e.conftest import NODE, Gunicorn, Server, write_tree
+from tests.e2e.fake_backend import Reply
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
 HOUSE = Path(__file__).resolve().parents[2]
+PRICED = {"Model": {"pricePerMillionTokens": {"input": 1, "output": 2, "currency": "EUR"}}}
 USERS = {
-    "ann": {"endpoints": {"Model": {"pricePerMillionTokens": {"input": 1, "output": 2, "currency": "EUR"}}}},
+    "ann": {"endpoints": PRICED},
     "bob": {"user": {"redactLogOutput": True}},
+    "eve": {"endpoints": PRICED, "workflows": {"Chat": [{**NODE, "readAhead": "end"}]}},
 }
 
 
@@ -104,6 +107,20 @@ def test_what_clients_did(start, tmp_path, kind, console):
     assert sheet["private"]["cost_EUR"] == ""
     if os.name != "nt":
         assert history_file(folder).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("kind", [Server, Gunicorn])
+def test_a_stop_while_the_next_prompt_is_read(start, backend, tmp_path, kind):
+    """The row waits for what is read ahead, not longer than the server lives, and has its price."""
+    backend.on("ends here", Reply(hangs=True))
+    backend.on("tell me", Reply(("It ends here",)))
+    server, folder = start(kind), tmp_path / "history"
+    told = json.loads(asked(server, "eve", messages=[{"role": "user", "content": "tell me"}]))["usage"]
+    wait_until(lambda: backend.calls("ends here"))
+    server.stop()
+    [row] = usage(folder).values()
+    assert (row["user"], row["runs"], int(row["prompt"])) == ("eve", "1", told["prompt_tokens"])
+    assert float(row["cost_EUR"]) > (told["prompt_tokens"] + 2 * told["completion_tokens"]) / 1e6
 
 
 def test_a_history_that_is_locked(start, tmp_path):

@@ -57,7 +57,7 @@ class Doors:
         self.server, self.file = server, file
 
     def ask(self, method, path, key=None, body=None, headers=None, timeout_s=PATIENCE_S):
-        """Status, headers and body of one request."""
+        """Status, headers (names in lower case) and body of one request."""
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=timeout_s)
         sent = {"Content-Type": "application/json", **(headers or {})}
         if key is not None:
@@ -65,7 +65,8 @@ class Doors:
         try:
             connection.request(method, path, None if body is None else json.dumps(body), sent)
             answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
+            named = {name.lower(): value for name, value in answer.getheaders()}
+            return answer.status, named, answer.read()
         finally:
             connection.close()
 
@@ -227,6 +228,37 @@ class TestEdits:
         assert statuses == {"ann": {200}, "never": {401}}
 
 
+def test_revoked_while_it_waits(backend, tmp_path):
+    """401 in place of its turn; what has its turn ends as it would."""
+    write_tree(tmp_path / "public", {"ann": {}}, backend.url)
+    file = tmp_path / "public" / "Configs" / "Keys.json"
+    write_keys(file, entry("ann"), entry("bob"))
+    server = Server(tmp_path / "public", {"ann": {}}, ("--concurrency", "1"))
+    backend.on("holds the turn", Reply(["a "] * 30, gap_s=0.2))
+    doors, answers = Doors(server, file), {}
+
+    def ask(name, text):
+        body = {"model": "ann", "messages": [{"role": "user", "content": text}]}
+        answers[name] = doors.ask("POST", "/v1/chat/completions", secret(name), body)
+
+    threads = [threading.Thread(target=ask, args=("ann", "holds the turn"))]
+    threads.append(threading.Thread(target=ask, args=("bob", "never gets one")))
+    try:
+        threads[0].start()
+        wait_until(lambda: backend.calls("holds the turn"))
+        threads[1].start()
+        perf = lambda: json.loads(doors.ask("GET", "/api/extra/perf", secret("bob"))[2])  # noqa: E731
+        wait_until(lambda: perf()["queue"] == 1)
+        write_keys(file, entry("ann"))
+        for thread in threads:
+            thread.join()
+    finally:
+        server.stop()
+    assert answers["ann"][0] == 200 and answers["bob"][0] == 401
+    assert answers["bob"][1]["www-authenticate"].startswith("Bearer ")
+    assert not backend.calls("never gets one")
+
+
 @pytest.fixture(scope="module")
 def house(backend, tmp_path_factory):
     public = tmp_path_factory.mktemp("many")
@@ -260,7 +292,7 @@ class TestMany:
             same = {"X-Idempotency-Key": f"same-{number // len(PEOPLE)}"}
             status, headers, raw = house.ask("POST", route.path, secret(name), body, same)
             stranger = secret(PEOPLE[(number + 1) % len(PEOPLE)])
-            request_id = headers["X-Request-Id"]
+            request_id = headers["x-request-id"]
             cancelled = house.ask("DELETE", f"/v1/chat/completions/{request_id}", stranger)[2]
             read = house.ask("GET", f"/v1/responses/resp_{request_id}", stranger)[0]
             aborted = house.ask("POST", "/api/extra/abort", stranger, {"genkey": "same"})[2]

@@ -54,8 +54,9 @@ class CallMeter:
     def note_batch(self, batch: Batch) -> None:
         """Part of a stream. Its finishing dict is told what the call cost."""
         for chunk in batch:
-            if chunk["token"]:
-                self._texts.append(chunk["token"])
+            self._texts.append(chunk["token"])
+            if len(chunk) == 2 and chunk["finish_reason"] is None:
+                continue  # nearly every one
             if thinking := chunk.get("thinking"):
                 self._thoughts.append(thinking)
             if chunk["finish_reason"] is not None and "error" not in chunk:
@@ -85,7 +86,7 @@ class CallMeter:
     def use_at_end(self, usage: Mapping[str, Any] | None, outcome: str) -> CallUse | None:
         """What all of the call took, now that it ended so; None: it failed before anything came."""
         last = self._settled
-        has_come = usage or self._texts or self._thoughts
+        has_come = usage or any(self._texts) or self._thoughts
         if last is None and (has_come or (self.sent and outcome in BROKEN_OFF)):
             last = self._use_of(usage)
         if last is None or self._lost is None:

@@ -272,7 +272,7 @@ class OutgoingCall:
             return _post_and_trace(trace.call, lambda: default_transport().post(post, self.handle))
         finally:
             self.log.tries += self.handle.tries
-            if self.log.meter is not None and self.handle.connected:
+            if self.log.meter is not None and (self.handle.connected or self.handle.reused):
                 self.log.meter.sent = True
             if trace is not None:
                 trace.call.tries = self.log.tries

@@ -185,6 +185,8 @@ class Member:
     def count(self, name: str, day: str, amounts: Mapping[str, int]) -> Sums:
         """Add to the sums of a name's day; gives those of all processes. Alone, what this process knows of
         them; it tells the others later."""
+        if self._remote is None:
+            return self._footing.store.count(name, day, amounts, {})
         self._sums.add(name, day, amounts)
         self._keep()
         self._tell_sums(name, day)
@@ -200,11 +202,13 @@ class Member:
 
     def known_sums(self, name: str, day: str) -> Sums:
         """What this process knows of them, without asking."""
+        if self._remote is None:
+            return self._footing.store.count(name, day, {}, {})
         return self._sums.totals(name, day)
 
     def _tell_sums(self, name: str, day: str) -> None:
         footing = self._footing
-        if self._remote is not None and footing.store is not self._remote:
+        if footing.store is not self._remote:
             return  # alone: kept until the others answer
         try:
             self._sums.tell(name, day, lambda amounts, known: footing.store.count(name, day, amounts, known))

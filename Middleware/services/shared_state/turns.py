@@ -103,6 +103,11 @@ def next_turns(queue: Queue) -> list[str]:
         return []
     if not queue.asks:
         return list(islice(tickets, room))
+    if len(tickets) == 1:  # nearly always: nobody is to be chosen from
+        [ticket] = tickets
+        ask = queue.asks.get(ticket, NOTHING)
+        if not ask.machine and not ask.background:
+            return [ticket]
     return _Choice(queue, tickets).turns(room)
 
 

@@ -76,7 +76,7 @@ def visit(server: Server, looking: Looking) -> Iterator[Any]:
     def places(width: int = 1300, height: int = 800, **options: Any) -> Iterator[tuple[Any, str]]:
         page = looking.open(server, viewport={"width": width, "height": height}, **options)
         page.locator(".row").first.wait_for()
-        found = page.locator(".row", has_text="mo › Chat").get_attribute("href")
+        found = page.locator(".row", has_text="mo Chat").get_attribute("href")
         for name, (address, sign) in PLACES.items():
             page.evaluate("address => { location.hash = address; }", address.replace("RUN", str(found)))
             page.locator(sign).first.wait_for()

@@ -190,10 +190,15 @@ class TestWhatTheServerTells:
         assert recorder.ended.wait(PATIENCE_S)
         assert recorder.run.costs == (cost,)
 
-    def test_a_run_that_is_cancelled(self, priced, house, served, site, recorder):
-        """The prompt of the call that was broken off is paid for."""
+    @pytest.mark.parametrize("calls_before", [0, 1], ids=["first-call", "kept-connection"])
+    def test_a_run_that_is_cancelled(self, priced, house, served, site, recorder, calls_before):
+        """The prompt of the call that was broken off is paid for, also on a connection that had one before."""
         house.workflow("Main", ask("Answer"))
         served.save_user()
+        for _ in range(calls_before):
+            served.ask()
+            recorder.runs.clear()
+            recorder.ended.clear()
         site.pages["/v1/chat/completions"] = lambda handler: cancellation_service.request_cancellation(
             recorder.run.id, "the console"
         )

@@ -9,7 +9,7 @@ import { useKeys } from "./keys.js";
 import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "./parts.js";
 import { go, turn } from "./place.js";
-import { grown, isActive, withNames } from "./run_list.js";
+import { grown, isActive, markOf, otherWorkflow, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "./server.js";
 import { useNow } from "./tick.js";
 import { Waterfall } from "./waterfall.js";
@@ -21,14 +21,14 @@ const AGAIN_MS = 1000;
 /** The page of the docs that says more of what stood out. */
 const PAGES = /** @type {Record<string, string>} */ ({ read_again: "prompt-reuse" });
 
-/** @param {{id: string, place: import("./types.js").Place, back: string}} props */
-export function RunView({ id, place, back }) {
+/** @param {{id: string, place: import("./types.js").Place, back: string, unasked?: boolean}} props `unasked`: nobody chose it: title and focus stay */
+export function RunView({ id, place, back, unasked }) {
   const { run, error, again } = useRun(id);
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   const here = run !== null;
   useEffect(() => {
-    if (!run) return;
-    document.title = `${run.user ? `${run.user} › ${run.workflow}` : run.path} - Headrace`;
+    if (!run || unasked) return;
+    document.title = `${run.name ?? run.path} - Headrace`;
     if (matchMedia("(max-width: 899px)").matches) heading.current?.focus();
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
@@ -79,13 +79,13 @@ export function useRun(id) {
 /** @param {{run: Run, heading: {current: HTMLElement | null}, node: import("./types.js").Node | null, k: number}} props */
 function Head({ run, heading, node, k }) {
   const by = run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
-  const words = listed(stateWords(run.state), run.state !== "failed" && run.where, by);
+  const words = listed(stateWords(markOf(run)), run.state !== "failed" && run.where, by);
   const workflow = fileOf(run.nodes.find(fileOf));
   const tryAgain = workflow && !run.private && run.asked ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id }) : "";
   useKeys({ t: () => tryAgain !== "" && go(tryAgain) });
   const opens = fileOf(node) || workflow;
-  return html`<div class="head"><h1 tabindex="-1" ref=${heading}>${run.user ? html`<span>${run.user}</span> › <span>${run.workflow || "no workflow"}</span>` : html`<span>${run.path}</span>`}</h1>
-    <span class=${`state ${run.state}`}><${Mark} state=${run.state} plain />${words}</span>${run.private && html`<${Lock} />`}
+  return html`<div class="head"><h1 tabindex="-1" ref=${heading}><span>${run.name ?? run.path}</span>${otherWorkflow(run) && html` <span class="dim">${otherWorkflow(run)}</span>`}</h1>
+    <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${run.private && html`<${Lock} />`}
     <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
       ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`}
       ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}

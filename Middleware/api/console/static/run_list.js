@@ -5,7 +5,6 @@
 
 /** States of a run that goes on. */
 export const ACTIVE = ["waiting", "running", "answering", "finishing"];
-const LONG_S = 60;
 
 /** @param {{state: string}} run */
 export const isActive = ({ state }) => ACTIVE.includes(state);
@@ -15,18 +14,33 @@ export function ordered(runs) {
   return [...runs].sort((a, b) => Number(isActive(b)) - Number(isActive(a)) || (isActive(a) ? a.at - b.at : b.at - a.at));
 }
 
-/** What a filter says of a run; what it says of texts only the server knows.
- * @param {Summary} run @param {{user?: string | null, key?: string | null, workflow?: string | null, state?: string | null}} filter */
-export function fits(run, { user, key, workflow, state }) {
-  return (!user || run.user === user) && (!key || (run.key ?? "-") === key) && (!state || state.split(",").includes(run.state)) && (!workflow || run.workflow.split(" > ").includes(workflow));
+/** What a filter says of a run; what it says of texts and of slowness only the server knows.
+ * @param {Summary} run @param {{user?: string | null, key?: string | null, workflow?: string | null, name?: string | null, state?: string | null}} filter */
+export function fits(run, { user, key, workflow, name, state }) {
+  return (!user || run.user === user) && (!key || (run.key ?? "-") === key) && (!name || run.name === name) && (!state || state.split(",").some((one) => isSo(run, one)))
+    && (!workflow || (run.workflow ?? "").split(" > ").includes(workflow));
 }
 
-/** Seconds that fill the width: the longest run; above a minute the 90th percentile. @param {Summary[]} runs */
+/** @param {Summary} run @param {string} word */
+const isSo = (run, word) => (word === "odd" ? run.level !== null && !isActive(run) && run.state !== "refused" : run.state === word);
+
+/** Seconds that fill the width: the 90th percentile, so that one long run does not make the others dots. @param {Summary[]} runs */
 export function scaleOf(runs) {
   const lengths = runs.map(lengthOf).sort((a, b) => a - b);
-  const longest = lengths.at(-1) ?? 0;
-  return longest <= LONG_S ? longest : Math.max(LONG_S, lengths[Math.floor(0.9 * (lengths.length - 1))]);
+  return lengths[Math.ceil(0.9 * lengths.length) - 1] ?? 0;
 }
+
+/** The mark of a run: how it is, or that it had trouble. @param {{state: string, level: string | null}} run */
+export const markOf = ({ state, level }) => (state === "done" && level === "trouble" ? "trouble" : state);
+
+/** The workflow, where the name that was asked does not say it. @param {{name: string | null, workflow: string | null}} run */
+export function otherWorkflow({ name, workflow }) {
+  const asked = (name ?? "").split(" -> ").at(-1) ?? "";
+  return workflow && !asked.split(":").includes(workflow) ? workflow : "";
+}
+
+/** The run that is shown where none was chosen: the newest that does not wait. @param {Summary[]} ordered */
+export const firstShown = (ordered) => ordered.filter(({ state }) => state !== "waiting").reduce((/** @type {Summary | null} */ newest, run) => (newest && newest.at >= run.at ? newest : run), null);
 
 /** @param {{shape: [string, number][]}} run */
 export const lengthOf = ({ shape }) => shape.reduce((sum, [, length]) => sum + length, 0);

@@ -5,22 +5,28 @@ import { addressOf } from "./address.js";
 import { useCode } from "./asked.js";
 import { heldShown, turnHeld } from "./columns.js";
 import { listKeys, useKeys } from "./keys.js";
-import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "./parts.js";
+import { Empty, Failed, Loading, Lock, Mark, Menu, Missing, Shape } from "./parts.js";
 import { go, turn } from "./place.js";
-import { counted, clock, moment, number, seconds, shareWords } from "./words.js";
-import { ACTIVE, grown, held, isActive, ordered, scaleOf } from "./run_list.js";
-import { useRuns } from "./runs_asked.js";
-import { state } from "./server.js";
+import { clock, counted, moment, number, seconds, shareWords } from "./words.js";
+import { firstShown, grown, held, isActive, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
+import { useCounts, useRuns } from "./runs_asked.js";
+import { runs, state } from "./server.js";
 import { firstRequest } from "./commands.js";
 import { useNow } from "./tick.js";
 
 /** @typedef {import("./types.js").Summary} Summary */
 
-const FILTERS = ["user", "key", "workflow", "state", "text"];
-const STATES = [["", "any state"], [ACTIVE.join(), "running"], ...["waiting", "done", "failed", "cancelled", "refused"].map((name) => [name, name])];
+const FILTERS = ["user", "key", "name", "workflow", "state", "text"];
+/** Filters that stand as chips over the list while there is such a run. */
+const CHIPS = /** @type {const} */ (["odd", "failed", "waiting", "slow"]);
+const CHIP_TITLES = { odd: "failed, or done with trouble", failed: "", waiting: "for a slot", slow: "longer than nine of ten of the same name" };
+/** From this width on a run stands beside the list. */
+const WIDE = "(min-width: 900px)";
 const TYPING_MS = 250;
 const POINTING_MS = 1000;
 const TELLING_MS = 10_000;
+/** Shorter work after the answer is not worth a word. */
+const AFTER_S = 1;
 
 /** @param {{place: import("./types.js").Place}} props */
 export function Page({ place }) {
@@ -31,6 +37,11 @@ export function Page({ place }) {
   // Loaded behind the list, which is seen first.
   const one = useCode(id || asked.runs ? "run" : "", () => import("./run.js"));
   const list = addressOf("runs", [], filter);
+  // Nobody chose one: the newest is shown, without a change of focus or address.
+  const newest = useRef("");
+  if (!newest.current && !id && asked.runs && matchMedia(WIDE).matches) newest.current = firstShown(asked.runs)?.id ?? "";
+  if (id) newest.current = "";
+  const open = id || newest.current;
   useKeys({
     ...listKeys(".rows"),
     Escape: () => id !== "" && (go(list), focusRow(id)),
@@ -39,12 +50,12 @@ export function Page({ place }) {
   return html`<div class=${id ? "split open" : "split"}>
     <section class="list" aria-label="Runs">
       ${!id && html`<h1 class="unseen">Runs</h1>`}
-      <${Filter} filter=${filter} runs=${asked.runs ?? []} />
+      <${Filter} filter=${filter} />
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
-      ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${id} filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
+      ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${open} filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
-    ${id && one.data ? html`<${one.data.RunView} key=${id} id=${id} place=${place} back=${list} />`
-      : html`<div class="run">${id ? html`<${Missing} error=${one.error} again=${() => location.reload()} rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`}
+    ${open && one.data ? html`<${one.data.RunView} key=${open} id=${open} place=${place} back=${list} unasked=${!id} />`
+      : html`<div class="run">${open ? html`<${Missing} error=${one.error} again=${() => location.reload()} rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`}
   </div>`;
 }
 
@@ -53,28 +64,37 @@ function focusRow(id) {
   requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector(`.rows a[data-id="${CSS.escape(id)}"]`))?.focus());
 }
 
-/** @param {{filter: Record<string, string>, runs: Summary[]}} props */
-function Filter({ filter, runs }) {
+/** @param {{filter: Record<string, string>}} props */
+function Filter({ filter }) {
   const typing = useRef(0);
   const [text, setText] = useState(filter.text);
   useEffect(() => setText(filter.text), [filter.text]);
-  const users = new Set([...(state.value?.users ?? []), filter.user].filter(Boolean));
-  const keys = new Set([...runs.map(({ key }) => key ?? ""), filter.key].filter(Boolean));
+  const counts = useCounts();
   const type = (/** @type {any} */ event) => {
     clearTimeout(typing.current);
     const typed = event.target.value;
     setText(typed);
     typing.current = setTimeout(() => turn({ text: typed }), TYPING_MS);
   };
-  const choose = (/** @type {string} */ name) => (/** @type {any} */ event) => turn({ [name]: event.target.value });
+  const chips = CHIPS.filter((name) => counts?.[name] || filter.state === name);
   return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <input type="search" placeholder="Find ( / )" aria-label="Find text, id or workflow" value=${text} onInput=${type} />
-    <select aria-label="User" value=${filter.user} onChange=${choose("user")}><option value="">all users</option>${[...users].map((user) => html`<option value=${user}>${user}</option>`)}</select>
-    ${keys.size > 0 && html`<select aria-label="Key" value=${filter.key} onChange=${choose("key")}><option value="">all keys</option>${[...keys].sort().map((key) => html`<option value=${key}>${key}</option>`)}</select>`}
-    <select aria-label="State" value=${filter.state} onChange=${choose("state")}>${STATES.map(([value, title]) => html`<option value=${value}>${title}</option>`)}</select>
-    <button type="button" aria-pressed=${heldShown.value} title="Show how much of each run's prompts the model servers still held" onClick=${turnHeld}>held</button>
-    ${filter.workflow && html`<button type="button" title="all workflows" onClick=${() => turn({ workflow: null })}>${filter.workflow} ×</button>`}
+    <input type="search" placeholder="Find ( / )" aria-label="Find text, id or name" value=${text} onInput=${type} />
+    <${Names} filter=${filter} />
+    ${chips.map((name) => html`<button type="button" class="pill" aria-pressed=${filter.state === name} title=${CHIP_TITLES[name]} onClick=${() => turn({ state: filter.state === name ? null : name })}>${name}<b>${number(counts?.[name] ?? 0)}</b></button>`)}
+    ${filter.state && !CHIPS.includes(/** @type {any} */ (filter.state)) && html`<button type="button" class="pill" title="any state" onClick=${() => turn({ state: null })}>${filter.state} ×</button>`}
+    <button type="button" class="pill" aria-pressed=${heldShown.value} title="Show how much of each run's prompts the model servers still held" onClick=${turnHeld}>held</button>
+    ${["user", "key", "name", "workflow"].map((name) => filter[name] && html`<button type="button" class="pill" title=${`any ${name}`} onClick=${() => turn({ [name]: null })}>${filter[name]} ×</button>`)}
   </form>`;
+}
+
+/** Users, the model names that were asked and the keys, in one menu. @param {{filter: Record<string, string>}} props */
+function Names({ filter }) {
+  const users = state.value?.users ?? [];
+  const asked = [...new Set([...runs.value.values()].map(({ name }) => name ?? ""))].filter((name) => name && !users.includes(name)).sort();
+  const keys = [...new Set([...runs.value.values()].map(({ key }) => key ?? ""))].filter(Boolean).sort();
+  const choice = (/** @type {string} */ kind) => (/** @type {string} */ name) => ({ title: name, note: kind === "name" ? "" : kind, checked: filter[kind] === name, act: () => turn({ user: null, key: null, name: null, [kind]: filter[kind] === name ? null : name }) });
+  const group = (/** @type {string} */ kind, /** @type {string[]} */ names) => (names.length ? [null, ...names.map(choice(kind))] : []);
+  return html`<${Menu} label="names" items=${[...users.map(choice("user")), ...group("name", asked), ...group("key", keys)]} />`;
 }
 
 /** @param {{asked: ReturnType<typeof useRuns>, runs: Summary[], open: string, filter: Record<string, string>}} props */
@@ -87,7 +107,10 @@ function Rows({ asked, runs, open, filter }) {
   const { rows, fresh } = still && shown.current.length ? held(wanted, shown.current) : { rows: wanted, fresh: 0 };
   shown.current = rows.map(({ id }) => id);
   const now = useNow(rows.some(isActive));
-  const scale = Math.ceil(2 * scaleOf(rows.map((run) => grown(run, now)))) / 2;
+  const scale = Math.ceil(20 * scaleOf(rows.map((run) => grown(run, now)))) / 20;
+  const odd = filtersNothing(filter) ? (state.value?.kept.odd ?? 0) : 0;
+  // A shared link leads to a run that may stand far below.
+  useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [open]);
   if (!rows.length) return html`<${NothingFits} />`;
   const scrolled = (/** @type {any} */ event) => {
     const { scrollTop, scrollHeight, clientHeight } = event.target;
@@ -109,6 +132,7 @@ function Rows({ asked, runs, open, filter }) {
   };
   return html`${fresh > 0 && html`<button type="button" class="fresh" onClick=${show}>${number(fresh)} new</button>`}
     <ol class="rows" ref=${box} onScroll=${scrolled} onPointerMove=${() => hold(true, false, POINTING_MS)}>${rows.map(row)}
+      ${!asked.next && odd > 0 && html`<li class="keptlonger">kept longer: ${counted(odd, "older run")} with trouble</li>`}
       ${asked.next && html`<li><button type="button" class="more" onClick=${asked.more}>older runs</button></li>`}</ol>
     <${Told} count=${runs.length} />`;
 }
@@ -131,15 +155,27 @@ function useStillness() {
 /** @param {{run: Summary, open: boolean, scale: number, filter: Record<string, string>}} props */
 function Row({ run: told, open, scale, filter }) {
   const run = grown(told, useNow(isActive(told)));
-  const refused = run.state === "refused" && run.status ? `status ${run.status}` : null;
-  const facts = run.where ?? refused ?? html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${number(run.tokens)} tok</span>`}`;
+  const said = run.private ? html`<${Lock} />private: times and counts only` : html`${run.task && `task: ${run.task} `}${run.said}`;
+  const other = otherWorkflow(run);
   return html`<li><a class="row" href=${addressOf("runs", [run.id], filter)} aria-current=${open || null} data-id=${run.id}>
-    <${Mark} state=${run.state} />
-    <span class="name">${run.user ? html`<b>${run.user}</b> <span class="dim">›</span> <span>${run.workflow || "no workflow"}</span>` : html`<span class="dim">${run.path}</span>`}${run.task && html` <span class="dim">${run.task} task</span>`}${run.private && html`<${Lock} />`}<span class="dim via">${run.front}</span>${run.key && html`<span class="dim via" title="key">${run.key}</span>`}</span>
-    <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(run.took_s)}</b></span>
-    <span class="bar">${run.ahead && run.said ? html`<span class="asking" title=${run.said}>${run.said}</span>` : html`<${Shape} shape=${run.shape} scale=${scale} />`}</span>
-    <span class="facts">${facts}${heldShown.value && told.held !== null && html`<span>${shareWords(told.held)}</span>`}</span></a></li>`;
+    <${Mark} state=${markOf(run)} />
+    <span class="l"><span class="name">${run.name ? html`<b>${run.name}</b>` : html`<span class="dim">${run.path}</span>`}${other && html` <span class="dim">${other}</span>`}${run.key && html` <span class="dim" title="key">${run.key}</span>`}</span>
+      <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(isActive(told) ? run.took_s : run.client_s)}</b></span></span>
+    <span class="said">${said}</span>
+    <span class="l"><span class="bar"><${Shape} shape=${run.shape} scale=${scale} /></span><span class=${`facts ${run.level ?? ""}`}>${rowFacts(run)}${heldShown.value && told.held !== null && html`<span>${shareWords(told.held)}</span>`}</span></span></a></li>`;
 }
+
+/** What stands at the right: where it is, what stood out, else the first word and the tokens. @param {Summary} run */
+function rowFacts(run) {
+  const after = run.after_s !== null && run.after_s >= AFTER_S && html`<span class="dim">+${seconds(run.after_s)} after</span>`;
+  const refused = run.state === "refused" && run.status ? `status ${run.status}` : null;
+  const told = (isActive(run) && (run.short ?? run.where)) || refused || run.short;
+  if (told) return html`<span>${told}</span>${after}`;
+  return html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null && html`<span>${run.about ? "about " : ""}${counted(run.tokens, "token")}</span>`}${after}`;
+}
+
+/** @param {Record<string, string>} filter */
+const filtersNothing = (filter) => FILTERS.every((name) => !filter[name]);
 
 /** New runs, told politely to those who hear the page. @param {{count: number}} props */
 function Told({ count }) {

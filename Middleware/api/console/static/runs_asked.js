@@ -44,23 +44,42 @@ export function useRuns(filter) {
   useLayoutEffect(again, [of]);
 
   // A text is looked for by the server: runs that changed since may fit now.
-  const seq = filter.text ? Math.max(0, ...[...runs.value.values()].map((run) => run.seq)) : 0;
+  const onServer = Boolean(filter.text) || (filter.state ?? "").split(",").includes("slow");
+  const seq = onServer ? Math.max(0, ...[...runs.value.values()].map((run) => run.seq)) : 0;
   useEffect(() => {
-    if (!filter.text || told.of !== of) return;
+    if (!onServer || told.of !== of) return;
     const clock = setTimeout(again, AGAIN_MS);
     return () => clearTimeout(clock);
   }, [seq]);
 
-  const all = told.of ? joined(told, filter) : null;
+  const all = told.of ? joined(told, filter, onServer) : null;
   return { runs: all, next: told.of === of ? told.next : null, error, again, more: () => void (busy.current || !told.next || told.of !== of || fetchPage(told.next)) };
 }
 
-/** @param {{runs: Summary[], next: string | null}} told @param {Record<string, string>} filter */
-function joined(told, filter) {
+/** @param {{runs: Summary[], next: string | null}} told @param {Record<string, string>} filter @param {boolean} onServer the filter is one that the page cannot tell by itself */
+function joined(told, filter, onServer) {
   const byId = new Map(told.runs.map((run) => [run.id, run]));
   const oldest = told.next ? Math.min(...told.runs.map(({ at }) => at)) : 0;
   for (const [id, run] of runs.value) {
-    if (byId.has(id) || (!filter.text && (run.at >= oldest || isActive(run)))) byId.set(id, run);
+    if (byId.has(id) || (!onServer && (run.at >= oldest || isActive(run)))) byId.set(id, run);
   }
-  return [...byId.values()].filter((run) => !gone.value.has(run.id) && fits(run, filter));
+  const state = (filter.state ?? "").split(",").includes("slow") ? "" : filter.state;
+  return [...byId.values()].filter((run) => !gone.value.has(run.id) && fits(run, { ...filter, state }));
+}
+
+/** @typedef {{odd: number, failed: number, waiting: number, slow: number}} Counts */
+
+/** How many of all kept runs are odd, failed, wait, were slow; asked for again while runs change. @returns {Counts | null} */
+export function useCounts() {
+  const [counts, setCounts] = useState(/** @type {Counts | null} */ (null));
+  const asked = useRef(-AGAIN_MS);
+  const seq = Math.max(0, ...[...runs.value.values()].map((run) => run.seq));
+  useEffect(() => {
+    const clock = setTimeout(() => {
+      asked.current = performance.now();
+      ask("runs", { query: { limit: "1" } }).then((told) => setCounts(told.counts), () => setCounts(null));
+    }, Math.max(0, asked.current + AGAIN_MS - performance.now()));
+    return () => clearTimeout(clock);
+  }, [seq, era.value, keyTurn.value]);
+  return counts;
 }

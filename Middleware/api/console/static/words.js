@@ -77,7 +77,8 @@ export const unbroken = (text) => text.replace(/(\d) (s|ms|min|KB|MB)(?![\p{L}\p
 export const PARTS = { queue: "waiting for a slot", other: "before the answering node", load: "loading the model", first: "until the first token", think: "thinking", say: "answering", after: "after the answer", prefill: "reading ahead" };
 
 /** A state in words. @param {string} state */
-export const stateWords = (state) => (state === "went_on" ? "failed, but the run went on" : state.replace(/_/g, " "));
+export const stateWords = (state) => OTHER_WORDS[state] ?? state.replace(/_/g, " ");
+const OTHER_WORDS = /** @type {Record<string, string>} */ ({ went_on: "failed, but the run went on", trouble: "done, with trouble" });
 
 /** What there is of these, with commas. @param {(string | number | false | null | undefined)[]} words */
 export const listed = (...words) => words.filter(Boolean).join(", ");
