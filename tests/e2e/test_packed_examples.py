@@ -66,7 +66,7 @@ def unpacked(packs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         roles = ["--map", f"Main={MODEL}"]
         if user == "memory-assistant":
             roles += ["--map", f"Embeddings=box/{VECTORS}"]
-        programs = ["--with-programs"] if user == "tool-agent" else []
+        programs = ["--with-programs"] if user == "agent" else []
         command(public, "--unpack", str(packs / f"{user}.zip"), *roles, *programs)
     process, port = _start(public, USERS)
     yield Server(port, calls, public)
@@ -101,7 +101,7 @@ def write_endpoints(configs: Path, port: int) -> None:
 def test_an_unpacked_example_answers(unpacked: Server, user: str) -> None:
     """Whole and streamed, with the calls of the original."""
     said, expected, calls = EXAMPLES[user]
-    if user == "tool-agent":  # the first start of its MCP server may take longer than the script waits for it
+    if user == "agent":  # the first start of its MCP server may take longer than the node waits for it
         wait_until(lambda: unpacked.ask(user, said, stream=False) == expected)
     before = len(unpacked.calls)
     assert unpacked.ask(user, said, stream=False) == expected

@@ -26,8 +26,8 @@ You can use these tools:
 
 To use a tool, reply with this JSON object and nothing else:
 {{"tool": "NAME", "arguments": {{...}}}}
-NAME is the name of one tool, and the arguments fit its schema. Leave out arguments that you don't need. Use \
-one tool at a time; you then get its result.
+NAME is the name of one tool, and the arguments fit its schema. Use one tool at a time; you then get its \
+result.
 When you need no tool, or have what you need, {otherwise}."""
 ANSWER = "answer in plain words"
 SAY_NONE = 'reply with {"tool": null}'
@@ -49,19 +49,7 @@ def describe_tools(tools: Sequence[AgentTool], *, bound: bool = False) -> str:
 
 def _described(tool: AgentTool) -> str:
     head = f"{tool.name}: {tool.description.strip()}" if tool.description.strip() else tool.name
-    schema = json.dumps(tool.parameters, ensure_ascii=False)
-    example = json.dumps({KEY: tool.name, ARGUMENTS: _least_arguments(tool.parameters)}, ensure_ascii=False)
-    return f"{head}\nSchema of its arguments: {schema}\nTo use it: {example}"
-
-
-_STAND_INS: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
-
-
-def _least_arguments(schema: dict[str, Any]) -> dict[str, Any]:
-    """Those that are needed: small models give all that a schema has, also what excludes each other."""
-    known, needed = schema.get("properties") or {}, schema.get("required") or ()
-    kinds = {name: known[name].get("type") for name in needed if isinstance(known.get(name), dict)}
-    return {n: _STAND_INS.get(kind, "...") if isinstance(kind, str) else "..." for n, kind in kinds.items()}
+    return f"{head}\nSchema of its arguments: {json.dumps(tool.parameters, ensure_ascii=False)}"
 
 
 def reply_schema(tools: Sequence[AgentTool]) -> dict[str, Any]:

@@ -125,9 +125,10 @@ class _Packing:
         self._take_scripts()
         self._take_servers()
         self._hide_secrets()
+        unknown = [file + place for file, place, endpoint in self._walk.endpoint_places if endpoint is None]
         for file, document in self._documents():
-            names = names_made_in_a_run(file, document, self._variables)
-            self._remarks += [f"not followed, because only a run knows the name: {name}" for name in names]
+            unknown += names_made_in_a_run(file, document, self._variables)
+        self._remarks += [f"not followed, because only a run knows the name: {name}" for name in unknown]
         files = {CONFIG + file: data for file, data in self._config.items()}
         files |= {SCRIPTS + name: data for name, data in self._scripts.items()}
         pack = Pack(

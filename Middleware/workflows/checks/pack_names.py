@@ -26,15 +26,8 @@ _PLACE = f"Public/{SCRIPT_FOLDER}"
 SCRIPT_TYPE, CURL_TYPE, FETCH_TYPE = "PythonModule", "CurlCommand", "WebFetch"
 _SCRIPT_KEY = "module_path"
 _TOOLS, _TOOL_SCRIPT, _TOOL_SERVER = "agentTools", "python", "mcp:"
-ENDPOINT_KEYS = (
-    "endpointName",
-    "embeddingEndpointName",
-    "condenseMemoriesEndpointName",
-    "vectorMemoryEndpointName",
-)
-"""Of nodes and of settings files."""
-NAME_KEYS = (*ENDPOINT_KEYS, "preset", "presetName", "workflowName", "structuredOutputFile", _SCRIPT_KEY)
-"""Keys whose texts name a file."""
+NAME_KEYS = ("preset", "presetName", "workflowName", "structuredOutputFile", _SCRIPT_KEY)
+"""Keys whose texts name a file; a walk knows of endpoints."""
 _FOLDER_KEY = "workflowUserFolderOverride"
 _BETWEEN = re.compile(r"[,;\s]+")
 """What stands between names that a script is handed."""
@@ -151,9 +144,8 @@ def names_made_in_a_run(file: str, document: Any, variables: Mapping[str, Any]) 
 
 @dataclass(frozen=True, slots=True)
 class Renames:
-    """Old name -> new name of endpoints, MCP servers, scripts (below their folder), folders of workflows."""
+    """Old name -> new name of MCP servers, scripts (below their folder) and folders of workflows."""
 
-    endpoints: Mapping[str, str] = field(default_factory=dict)
     servers: Mapping[str, str] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
@@ -164,17 +156,10 @@ def edits_of(file: str, document: Any, variables: Mapping[str, Any], renames: Re
 
     `variables`: the user's, for all workflows.
     """
-    own = document if isinstance(document, Mapping) else {}
-    holders = [(place.pointer, place.config) for place in node_places(file, document)]
-    if not holders and own:
-        holders = [("", own)]  # a settings file
+    own = {**variables, **(document if isinstance(document, Mapping) else {})}
     edits: dict[str, str] = {}
-    for pointer, holder in holders:
-        for key in ENDPOINT_KEYS:
-            new = renames.endpoints.get(known_text(holder.get(key), own) or "")
-            if new is not None:
-                edits[f"{pointer}/{key}"] = new
-        edits |= _edits_of_node(pointer, holder, {**variables, **own}, renames)
+    for place in node_places(file, document):
+        edits |= _edits_of_node(place.pointer, place.config, own, renames)
     return edits
 
 
@@ -187,11 +172,15 @@ def _edits_of_node(
             yield pointer + below, script_name(renames.scripts[script])
     texts = dict(_texts(config, "")) if renames.servers else {}
     for below, server in servers_named(config, variables, renames.servers):
-        texts[below] = _with_name(texts[below], server, renames.servers[server])
+        known = known_text(texts[below], variables) or texts[below]
+        texts[below] = _with_name(known, server, renames.servers[server])
         yield pointer + below, texts[below]
-    folder = known_text(config.get(_FOLDER_KEY), variables)
-    if folder and (top := folder.strip("/").split("/")[0]) in renames.folders:
-        yield f"{pointer}/{_FOLDER_KEY}", renames.folders[top] + folder.strip("/").removeprefix(top)
+    tools = ((f"/{_TOOLS}/{number}", tool) for number, tool in _tools(config))
+    for below, holder in (("", config), *tools):
+        folder = known_text(holder.get(_FOLDER_KEY), variables) if isinstance(holder, Mapping) else None
+        if folder and (top := folder.strip("/").split("/")[0]) in renames.folders:
+            new = renames.folders[top] + folder.strip("/").removeprefix(top)
+            yield f"{pointer}{below}/{_FOLDER_KEY}", new
 
 
 def _with_name(written: str, old: str, new: str) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from Middleware.common.errors import ConfigError
@@ -35,6 +36,7 @@ from Middleware.workflows.checks.pack_names import (
     servers_named,
 )
 from Middleware.workflows.checks.pack_presets import PRESETS, fitting_presets
+from Middleware.workflows.checks.user_walk import UserWalk
 from Middleware.workflows.checks.workflow_check import node_places
 from Middleware.workflows.checks.workflow_graph import known_text
 from Middleware.workflows.handlers.node_types import known_type
@@ -244,7 +246,7 @@ class _Unpacking:
 
     def run(self, scripts_there: Mapping[str, bytes]) -> None:
         self._refuse_unknown_names()
-        renames = replace(self._renamed(scripts_there), endpoints=self._new_endpoints())
+        renames = self._renamed(scripts_there)
         user = self._new_user()
         for file, raw in self._placed(renames):
             self._take(file, raw)
@@ -271,19 +273,37 @@ class _Unpacking:
 
     def _refuse_unknown_names(self) -> None:
         """Names that a run puts together can't be changed."""
-        if not self._new_endpoints() and not self._prefix:
-            return
-        variables = self._settings.user_wide_workflow_variables
-        for file, document in self._documents.items():
-            if file.startswith(_WORKFLOWS):
-                for place in names_made_in_a_run(file, document, variables):
-                    raise PackRefused(
-                        f"{place}: only a run knows this name, so no name in the pack can be changed; "
-                        "give the endpoints the names of the roles, and leave out --prefix"
-                    )
+        unknown: list[str] = []
+        if any(role != name for role, name in self._cast.names.items()):
+            unknown += [file + pointer for file, pointer, name in self._endpoint_places if name is None]
+        if self._prefix:
+            variables = self._settings.user_wide_workflow_variables
+            for file, document in self._documents.items():
+                if file.startswith(_WORKFLOWS):
+                    unknown += names_made_in_a_run(file, document, variables)
+        if unknown:
+            raise PackRefused(
+                f"{unknown[0]}: only a run knows this name, so no name in the pack can be changed; "
+                "give the endpoints the names of the roles, and leave out --prefix"
+            )
 
-    def _new_endpoints(self) -> dict[str, str]:
-        return {role: name for role, name in self._cast.names.items() if role != name}
+    @cached_property
+    def _endpoint_places(self) -> list[tuple[str, str, str | None]]:
+        """Where the pack names endpoints, as `UserWalk` has it."""
+        draft = drafts_snapshot(self._snapshot, self._config)
+        draft.spelling.notes = []
+        walk = UserWalk(draft, load_user(draft, self._pack.user))
+        walk.findings()
+        return walk.endpoint_places
+
+    def _endpoint_edits(self, file: str) -> dict[str, str]:
+        """JSON pointer -> endpoint of this machine, of the roles that a file names."""
+        names = self._cast.names
+        return {
+            pointer: names[name]
+            for each, pointer, name in self._endpoint_places
+            if each == file and name is not None and names.get(name, name) != name
+        }
 
     # --- names ---
 
@@ -349,9 +369,11 @@ class _Unpacking:
         for file, raw in sorted(self._config.items()):
             if file.startswith((_USERS, f"{PRESETS}/")):
                 continue
+            edits = self._endpoint_edits(file)
             if file.startswith(_WORKFLOWS):
                 variables = self._settings.user_wide_workflow_variables
-                raw = with_values(raw, edits_of(file, self._documents[file], variables, renames))
+                edits |= edits_of(file, self._documents[file], variables, renames)
+            raw = with_values(raw, edits)
             yield self._new_place(file, renames), raw
         for file, raw, said in fitting_presets(self._snapshot, self._config, endpoints):
             new = self._preset_place(file, raw)

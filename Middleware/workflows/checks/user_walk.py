@@ -139,6 +139,9 @@ class UserWalk:
         """Every file that the user reaches, faulty ones too; complete after `findings`."""
         self.endpoint_users: dict[str, dict[str, None]] = {}
         """Endpoint -> the files that name it, in the order of the walk; complete after `findings`."""
+        self.endpoint_places: list[tuple[str, str, str | None]] = []
+        """(file, JSON pointer, the endpoint that is named there; None where only a run knows it); complete
+        after `findings`."""
 
     def findings(self, only: str | None = None) -> list[Finding]:
         """Names that lead nowhere, variables that nobody sets, cycles. `only`: the file whose own count."""
@@ -422,9 +425,11 @@ class UserWalk:
         handler, variables = node_handler(place.config.get("type")), workflow.variables
         for choice in handler.model_choices(place.config):
             name, preset = (choice.holder.get(key) for key in choice.keys)
-            if own is None and name == place.config.get("endpointName"):
-                continue
             pointer = f"{place.pointer}{choice.pointer}"
+            if own is None and name == place.config.get("endpointName"):
+                known = known_text(name, variables)
+                self.endpoint_places.append((place.file, f"{pointer}/{choice.keys[0]}", known))
+                continue
             endpoint = self._model(place.file, pointer, choice.holder, variables, choice.keys)
             if endpoint is not None:
                 self._fits(place.file, f"{pointer}/{choice.keys[0]}", partial(ensure_generates, endpoint))
@@ -458,11 +463,13 @@ class UserWalk:
     ) -> EndpointConfig | None:
         """Follow an endpoint and a preset name; None when there is none, or none that can be known now."""
         name, preset = (known_text(holder.get(key), variables) for key in keys)
+        place = f"{pointer}/{keys[0]}"
         if not name:
             if holder.get(keys[0]):
+                self.endpoint_places.append((file, place, None))
                 self._preload(paths.endpoint_folder(self._user))
             return None
-        place = f"{pointer}/{keys[0]}"
+        self.endpoint_places.append((file, place, name))
         with self._snapshot.spelling.named_at(file, place):
             try:
                 endpoint = load_endpoint(self._snapshot, self._user, name)

@@ -176,6 +176,33 @@ class TestRoles:
         made = there.read("Workflows/ann/Memory")
         assert (made["endpointName"], made["embeddingEndpointName"]) == ("Ollama", "Nomic")
 
+    def test_every_place_that_names_one_is_changed(self, home, there):
+        """Candidates and their judge, the routing file, the user file."""
+        home.endpoint("lan/Small")
+        user = home.read("Users/ann") | {"customWorkflowOverride": False, "routingConfig": "r"}
+        home.write("Users/ann", user | {"categorizationWorkflow": "Main"})
+        examples = {"description": "a", "workflow": "Child", "examples": ["Hello there"]}
+        home.write(
+            "Routing/r", {"_byMeaning": {"embeddingEndpointName": "Vec"}, "A": examples, "B": examples}
+        )
+        home.write("Workflows/ann/_DefaultWorkflow", [{"type": "StaticResponse", "content": "x"}])
+        node = {
+            "type": "Candidates",
+            "endpointName": "Main",
+            "preset": "Cold",
+            "candidates": [{"endpointName": "Main"}, {"endpointName": "Small"}, {}],
+            "judgeEndpointName": "Small",
+        }
+        home.write("Workflows/ann/Child", [node])
+        pack = home.packed("ann")
+        there.endpoint("box/Tiny")
+        status, told = there.run("--unpack", pack, *MAPPED, "--map", "Small=Tiny")
+        assert status == 0, told
+        (made,) = there.read("Workflows/ann/Child")
+        assert made["candidates"] == [{"endpointName": "Ollama"}, {"endpointName": "Tiny"}, {}]
+        assert (made["endpointName"], made["judgeEndpointName"]) == ("Ollama", "Tiny")
+        assert there.read("Routing/r")["_byMeaning"]["embeddingEndpointName"] == "Nomic"
+
 
 class TestPresets:
     def test_the_one_for_the_endpoint_is_written(self, home, there):

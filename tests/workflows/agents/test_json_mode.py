@@ -33,7 +33,6 @@ class TestDescription:
         told = describe_tools(TOOLS)
         assert "read_file: Read a file.\nAll of it.\n" in told
         assert json.dumps(PATH) in told
-        assert 'To use it: {"tool": "read_file", "arguments": {"path": "..."}}' in told
         assert '{"tool": "NAME", "arguments": {...}}' in told
         assert told.endswith("answer in plain words.")
 

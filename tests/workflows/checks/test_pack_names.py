@@ -74,40 +74,36 @@ class TestEdits:
     def test_names_become_others_where_they_are_names(self):
         """Through the variables of the file, too; not in a text."""
         document = {
-            "fast": "Main",
+            "fast": "files",
             "nodes": [
-                {"type": "Standard", "endpointName": "{fast}", "prompt": "Main"},
-                {"type": "Standard", "endpointName": "Other", "embeddingEndpointName": "Main"},
+                {"type": "MCPToolCall", "server": "{fast}", "prompt": "files"},
+                {"type": "MCPToolCall", "server": "other"},
                 {"type": "CustomWorkflow", "workflowName": "W", "workflowUserFolderOverride": "tools/deep"},
                 SCRIPT | {"kwargs": {"s": "files, plans", "t": "profiles"}},
+                {
+                    "type": "Agent",
+                    "agentTools": [
+                        "mcp:files/read_*",
+                        {"workflow": "W", "workflowUserFolderOverride": "tools"},
+                        {"python": "Public/workflow_python_scripts/a/b.py"},
+                    ],
+                },
             ],
         }
         renames = Renames(
-            endpoints={"Main": "Ollama"},
             servers={"files": "n-files", "plans": "n-plans"},
             scripts={"a/b.py": "n-a/b.py"},
             folders={"tools": "n-tools"},
         )
         assert edits_of(FILE, document, {}, renames) == {
-            "/nodes/0/endpointName": "Ollama",
-            "/nodes/1/embeddingEndpointName": "Ollama",
+            "/nodes/0/server": "n-files",
             "/nodes/2/workflowUserFolderOverride": "n-tools/deep",
             "/nodes/3/module_path": "Public/workflow_python_scripts/n-a/b.py",
             "/nodes/3/kwargs/s": "n-files, n-plans",
+            "/nodes/4/agentTools/0": "mcp:n-files/read_*",
+            "/nodes/4/agentTools/1/workflowUserFolderOverride": "n-tools",
+            "/nodes/4/agentTools/2/python": "Public/workflow_python_scripts/n-a/b.py",
         }
-
-    def test_settings_files_and_plain_lists(self):
-        renames = Renames(endpoints={"Main": "Ollama"})
-        settings = {
-            "endpointName": "Main",
-            "vectorMemoryEndpointName": "Main",
-            "fileMemoryWorkflowName": "Main",
-        }
-        assert edits_of(FILE, settings, {}, renames) == {
-            "/endpointName": "Ollama",
-            "/vectorMemoryEndpointName": "Ollama",
-        }
-        assert edits_of(FILE, [{"endpointName": "Main"}], {}, renames) == {"/0/endpointName": "Ollama"}
 
     def test_without_renames_nothing_changes(self):
         assert edits_of(FILE, [SCRIPT | {"endpointName": "Main"}], {}, Renames()) == {}
@@ -116,7 +112,7 @@ class TestEdits:
 def test_names_that_only_a_run_knows():
     """A variable of the file or of the user is known."""
     nodes = [
-        {"type": "Standard", "endpointName": "{mine}", "preset": "{users}"},
+        {"type": "CustomWorkflow", "workflowName": "{mine}", "preset": "{users}"},
         {"type": "CustomWorkflow", "workflowName": "{agent1Output}"},
     ]
     found = names_made_in_a_run(FILE, {"mine": "Main", "nodes": nodes}, {"users": "Cold"})
