@@ -80,11 +80,11 @@ export function listKeys(list) {
   return { j: by(1), k: by(-1), ArrowDown: within(1), ArrowUp: within(-1) };
 }
 
-/** Moves the focus among what a selector finds and shows; at the ends it stays. @param {string} selector @param {number} step */
+/** Moves the focus among what a selector finds and shows, from the chosen one on; at the ends it stays. One that opened by itself (`data-unasked`) is not chosen. @param {string} selector @param {number} step */
 export function step(selector, step) {
   const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(selector)]).filter((one) => one.checkVisibility());
   const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-  const current = at < 0 ? all.findIndex((one) => one.hasAttribute("aria-current")) : at;
+  const current = at < 0 ? all.findIndex((one) => one.hasAttribute("aria-current") && !("unasked" in one.dataset)) : at;
   const to = all[current < 0 ? 0 : Math.max(0, Math.min(all.length - 1, current + step))];
   to?.focus();
   to?.scrollIntoView({ block: "nearest" });

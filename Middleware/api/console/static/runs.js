@@ -52,7 +52,7 @@ export function Page({ place }) {
       ${!id && html`<h1 class="unseen">Runs</h1>`}
       <${Filter} filter=${filter} />
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
-      ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${open} filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
+      ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${open} unasked=${!id} filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
     </section>
     ${open && one.data ? html`<${one.data.RunView} key=${open} id=${open} place=${place} back=${list} unasked=${!id} />`
       : html`<div class="run">${open ? html`<${Missing} error=${one.error} again=${() => location.reload()} rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`}
@@ -97,8 +97,8 @@ function Names({ filter }) {
   return html`<${Menu} label="names" items=${[...users.map(choice("user")), ...group("name", asked), ...group("key", keys)]} />`;
 }
 
-/** @param {{asked: ReturnType<typeof useRuns>, runs: Summary[], open: string, filter: Record<string, string>}} props */
-function Rows({ asked, runs, open, filter }) {
+/** @param {{asked: ReturnType<typeof useRuns>, runs: Summary[], open: string, unasked: boolean, filter: Record<string, string>}} props `unasked`: it opened by itself */
+function Rows({ asked, runs, open, unasked, filter }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useRef(/** @type {string[]} */ ([]));
   const cache = useRef(new Map());
@@ -123,10 +123,10 @@ function Rows({ asked, runs, open, filter }) {
   };
   /** The same row is the same object: what has not changed is not compared again. @param {Summary} run */
   const row = (run) => {
-    const mark = `${run.id === open}|${scale}`;
+    const mark = `${run.id === open}|${unasked}|${scale}`;
     const there = cache.current.get(run.id);
     if (there && there.run === run && there.mark === mark) return there.made;
-    const made = html`<${Row} key=${run.id} run=${run} open=${run.id === open} scale=${scale} filter=${filter} />`;
+    const made = html`<${Row} key=${run.id} run=${run} open=${run.id === open} unasked=${unasked} scale=${scale} filter=${filter} />`;
     cache.current.set(run.id, { run, mark, made });
     return made;
   };
@@ -152,12 +152,12 @@ function useStillness() {
   return { still, hold };
 }
 
-/** @param {{run: Summary, open: boolean, scale: number, filter: Record<string, string>}} props */
-function Row({ run: told, open, scale, filter }) {
+/** @param {{run: Summary, open: boolean, unasked: boolean, scale: number, filter: Record<string, string>}} props */
+function Row({ run: told, open, unasked, scale, filter }) {
   const run = grown(told, useNow(isActive(told)));
   const said = run.private ? html`<${Lock} />private: times and counts only` : html`${run.task && `task: ${run.task} `}${run.said}`;
   const other = otherWorkflow(run);
-  return html`<li><a class="row" href=${addressOf("runs", [run.id], filter)} aria-current=${open || null} data-id=${run.id}>
+  return html`<li><a class="row" href=${addressOf("runs", [run.id], filter)} aria-current=${open || null} data-unasked=${open && unasked ? "" : null} data-id=${run.id}>
     <${Mark} state=${markOf(run)} />
     <span class="l"><span class="name">${run.name ? html`<b>${run.name}</b>` : html`<span class="dim">${run.path}</span>`}${other && html` <span class="dim">${other}</span>`}${run.key && html` <span class="dim" title="key">${run.key}</span>`}</span>
       <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(isActive(told) ? run.took_s : run.client_s)}</b></span></span>
