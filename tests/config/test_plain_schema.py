@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from Middleware.config import key_file, machines, named_files, validation, workflows  # noqa: F401  (state their keys)
-from Middleware.config.validation import plainly_fits, schema
+from Middleware.config.plain_schema import plainly_fits
+from Middleware.config.validation import schema
 
 HOUSE = Path(__file__).resolve().parents[2]
 KINDS = sorted({*validation.KINDS.values(), "keys", "machines", "mcptool", "userpointer"})
