@@ -48,10 +48,13 @@ def describe_tools(tools: Sequence[AgentTool], *, bound: bool = False) -> str:
 
 
 def _described(tool: AgentTool) -> str:
-    head = f"{tool.name}: {tool.description.strip()}" if tool.description.strip() else tool.name
+    """The schema stands before the words, the call behind them: so a model of 135M copies the name of a file
+    from the question (measured: 99 of 100; with the words first 80 to 95).
+    """
     schema = json.dumps(tool.parameters, ensure_ascii=False)
     call = json.dumps({KEY: tool.name, ARGUMENTS: _least_arguments(tool.parameters)}, ensure_ascii=False)
-    return f"{head}\nSchema of its arguments: {schema}\nTo use it: {call}"
+    words = f"{tool.description.strip()}\n" if tool.description.strip() else ""
+    return f"{tool.name}, schema of its arguments: {schema}\n{words}To use it: {call}"
 
 
 _STAND_INS: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}

@@ -31,9 +31,11 @@ TOOLS = [
 class TestDescription:
     def test_each_tool_is_told_with_its_schema(self) -> None:
         told = describe_tools(TOOLS)
-        assert "read_file: Read a file.\nAll of it.\n" in told
-        assert json.dumps(PATH) in told
-        assert 'To use it: {"tool": "read_file", "arguments": {"path": "<path>"}}' in told
+        call = '{"tool": "read_file", "arguments": {"path": "<path>"}}'
+        read = f"read_file, schema of its arguments: {json.dumps(PATH)}\nRead a file.\nAll of it.\nTo use it: {call}"
+        schema = json.dumps(TOOLS[1].parameters)
+        now = f'now, schema of its arguments: {schema}\nTo use it: {{"tool": "now", "arguments": {{}}}}'
+        assert f"{read}\n\n{now}\n\n" in told
         assert '{"tool": "NAME", "arguments": {...}}' in told
         assert told.endswith("answer in plain words.")
 
