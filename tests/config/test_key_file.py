@@ -103,7 +103,7 @@ FAULTS = {
     "no-users": ({"name": "one", "sha256": SHA}, "'users' is missing"),
     "users-as-text": ({**ONE, "users": "*"}, "a list"),
     "name-of-a-path": ({**ONE, "name": "../x"}, "1 to 64 letters"),
-    "name-with-a-line": ({**ONE, "name": "one\n"}, "line break"),
+    "name-with-a-line": ({**ONE, "name": "one\n"}, "allowed: 1 to 64 letters"),
     "name-too-long": ({**ONE, "name": "a" * 65}, "1 to 64 letters"),
     "folder-in-capitals": ({**ONE, "folder": "Ann"}, "up to 64"),
     "device": ({**ONE, "folder": "com1"}, "device"),

@@ -294,7 +294,7 @@ class TestWaiting:
 
     def test_tasks_stand_behind_from_their_arrival_on(self, limiter):
         """Time in front of one gate counts at the next."""
-        task = limiter.request(asker(concurrent=1), behind=True, came=time.monotonic() - 59.9)
+        task = limiter.request(asker(concurrent=1), behind=True, came=-59.9 + time.monotonic())
         task.admit()
         limiter.request(asker(concurrent=1)).admit()
         assert not has_turn(task)

@@ -92,7 +92,7 @@ class TestTexts:
         out = handler.clean_batch([text("<think>a</think>"), {**text(""), "step": end}, FINISH])
         assert (end.said, said(out)) == (False, "Ada: ")
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(
         st.lists(st.text("ab \n<>/think", max_size=12), min_size=1, max_size=4),
         st.integers(1, 5),
