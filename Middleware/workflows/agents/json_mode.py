@@ -49,7 +49,7 @@ def describe_tools(tools: Sequence[AgentTool], *, bound: bool = False) -> str:
 
 def _described(tool: AgentTool) -> str:
     """The schema stands before the words, the call behind them: so a model of 135M copies the name of a file
-    from the question (measured: 99 of 100; with the words first 80 to 95).
+    from the question (by its own odds at temperature 0.2: 0.99; with the words first 0.82 to 0.93).
     """
     schema = json.dumps(tool.parameters, ensure_ascii=False)
     call = json.dumps({KEY: tool.name, ARGUMENTS: _least_arguments(tool.parameters)}, ensure_ascii=False)
