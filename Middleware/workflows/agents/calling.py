@@ -29,6 +29,7 @@ from Middleware.workflows.agents.json_mode import (
 from Middleware.workflows.agents.step_reader import JsonWords, NativeWords, PlainWords, StepAnswer, Words
 from Middleware.workflows.agents.text_calls import THINK_TAGS, TextCallReader
 from Middleware.workflows.agents.tool_calls import ReadCall, RefusedCall
+from Middleware.workflows.agents.tool_runner import REFUSED
 from Middleware.workflows.dispatch.agent_calls import AgentPrompt
 
 ANSWER_NOW = "Answer now with what you know; no more tools can be used."
@@ -53,6 +54,11 @@ class StepCall:
     @property
     def is_of_client(self) -> bool:
         return isinstance(self.read, ReadCall) and self.read.tool.call is None
+
+    @property
+    def was_made(self) -> bool:
+        """Whether the tool was called: a repeat and a call over the limit are refused too."""
+        return self.outcome != REFUSED
 
     def in_openai_form(self) -> JsonObject:
         function = {"name": self.read.name, "arguments": self.read.arguments_text}
@@ -166,7 +172,7 @@ class NativeCalling(Calling):
 
     def result_of(self, call: StepCall) -> Result:
         turn = {"role": "tool", "tool_call_id": call.id, "content": call.result}
-        return Result(call.read.name, call.result, turn, isinstance(call.read, ReadCall))
+        return Result(call.read.name, call.result, turn, call.was_made)
 
     def content(self, name: str, text: str) -> str:
         return text
@@ -214,7 +220,7 @@ class JsonCalling(Calling):
 
     def result_of(self, call: StepCall) -> Result:
         turn = {"role": "user", "content": self.content(call.read.name, call.result)}
-        return Result(call.read.name, call.result, turn, isinstance(call.read, ReadCall))
+        return Result(call.read.name, call.result, turn, call.was_made)
 
     def content(self, name: str, text: str) -> str:
         return result_turn(name, text)

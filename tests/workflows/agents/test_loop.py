@@ -444,6 +444,13 @@ class TestJson:
         assert last.count("Result of read_file:\ntext of k") == 1
         assert last.endswith("What?") and "rm" not in last
 
+    def test_a_repeat_that_was_not_made_has_no_result_there(self, bench):
+        """The model was told in its step; in the last prompt it would only puzzle it."""
+        bench.ask(*[self.ASKED] * 3, '{"tool": null}', "ok", toolCalling="json", say="What?")
+        assert "made twice" in bench.model.calls[-2].turns[-1]["content"]
+        last = bench.model.calls[-1].conversation[-1]["content"]
+        assert last == "Result of read_file:\ntext of k\n\nWhat?"
+
     def test_a_tool_of_the_client(self, bench):
         """Its call goes to the client, and the loop goes on when the result comes."""
         fields = {"toolCalling": "json", "allowTools": True, "tools": [ASK_USER]}
