@@ -52,7 +52,11 @@ def names_in(text, *fields):
 
 
 def furnish(house, text):
-    """The endpoints, presets and workflows that a text of JSON names."""
+    """The endpoints, presets, workflows and MCP servers that a text of JSON names. None of these servers is
+    there: a node goes on without its tools.
+    """
+    for name in set(re.findall(r'"mcp:([^"/]+)', text)):
+        house.write(f"MCPServers/{name}", {"transport": "streamable_http", "url": "http://127.0.0.1:9/mcp"})
     for name in (*names_in(text, "endpointName"), "small-model"):
         house.endpoint(name)
     for name in names_in(text, "preset"):

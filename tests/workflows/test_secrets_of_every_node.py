@@ -28,8 +28,11 @@ MODEL = {"endpointName": "chat", "prompt": "hello", "systemPrompt": "help"}
 QUERY = {"promptToSearch": "what"}
 WEB = {"headers": {"X-Api-Key": "${ENV:LOG_TEST_KEY}"}}
 SCRIPT = "import os\ndef Invoke(*args, **kwargs):\n    raise ValueError(os.environ['LOG_TEST_KEY'])\n"
+TOOL = {"workflow": "Child", "name": "child", "description": "A child", "parameters": {"type": "object"}}
 NODE_FIELDS = {
+    "Agent": {**MODEL, "agentTools": [TOOL]},
     "ArithmeticProcessor": {"expression": "1 + 1"},
+    "Candidates": {**MODEL, "candidates": 2},
     "ChatSummaryMemoryGatheringTool": {"maxTurnsToPull": 2},
     "Conditional": {"condition": "1 == 1"},
     "ConditionalCustomWorkflow": {"conditionalKey": "x", "conditionalWorkflows": {"Default": "Child"}},

@@ -206,10 +206,13 @@ EACH_ENTRY = "<name>"
 
 
 def _file(kind: str, schema: Mapping[str, Any]) -> JsonObject:
-    """A kind of config file. Of one that holds entries by name: the fields of an entry, or what each is."""
+    """A kind of config file. Of one that holds entries by name: the fields of an entry, or what each is, and
+    its own beside them.
+    """
     holder, entries = schema, schema.get("additionalProperties")
-    if not schema.get("properties") and isinstance(entries, Mapping):
+    if isinstance(entries, Mapping):
         holder = entries if "properties" in entries else {"properties": {EACH_ENTRY: entries}}
+        holder = {**holder, "properties": {**holder["properties"], **schema.get("properties", {})}}
     required = _required_fields(holder)
     return {
         "kind": kind,

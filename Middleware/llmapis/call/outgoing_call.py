@@ -398,7 +398,10 @@ class OpenStream(Iterator[Batch]):
             try:
                 batch = self._read_batch()
             except BackendError as error:
-                batch = self._read_second_answer(error)
+                if not self._may_ask_again(error):
+                    raise
+                logger.warning("%s; trying once more", error)
+                batch = self._read_second_answer()
         except RequestCancelled:
             self._end("cancelled", DRAIN_S)
         except BackendError as error:
@@ -415,13 +418,15 @@ class OpenStream(Iterator[Batch]):
             self._given = any(map(is_visible, batch))
         return batch
 
-    def _read_second_answer(self, error: BackendError) -> Batch | None:
-        """The first batch of another answer, where this one failed because its call is no good and nothing
-        of it was given. Else raises the error."""
+    def _may_ask_again(self, error: BackendError) -> bool:
+        """Whether the answer failed because its call is no good, and nothing of it was given."""
         is_slip = self._reader.bad_call and error.kind == "protocol_error"
-        if self._given or not self._asks_again or not is_slip:
-            raise error
-        logger.warning("%s; trying once more", error)
+        return is_slip and self._asks_again and not self._given
+
+    def _read_second_answer(self) -> Batch | None:
+        """The first batch of another answer. Knows no error: a frame that holds the one that came through it
+        would keep the whole conversation.
+        """
         self._asks_again = False
         if self._call.log.meter is not None:
             self._call.log.meter.note_lost_answer(self._reader.state.usage)

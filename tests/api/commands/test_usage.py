@@ -110,7 +110,7 @@ class TestWrongUse:
             ({"days": 10**11}, "--days: must be a number from 1 to 36500"),
             ({"by": "hour"}, "--by: found 'hour', allowed: user, key"),
         ],
-        ids=["days", "by"],
+        ids=["days", "many-days", "by"],
     )
     def test_a_wrong_value(self, folder, capsys, given, said):
         """It says what is allowed."""

@@ -61,6 +61,8 @@ REQUESTS = {
     "GET files/<path:path>": [(f"files/{file}", None) for file in FILES if "Workflows/" not in file],
     "PUT files/<path:path>": [(f"files/{ENDPOINT}", {"text": "{}", "version": "x"}), (f"files/{PRESET}", {"text": "{}", "version": "x"})],
     "PUT workflows/<path:path>": [(f"workflows/{WORKFLOW}", {"text": TEXT, "version": "x"})],
+    "GET workflows/<path:path>/earlier": [(f"workflows/{WORKFLOW}/earlier", None)],
+    "GET workflows/<path:path>/earlier/<at>": [(f"workflows/{WORKFLOW}/earlier/20260101T000000Z", None)],
     "POST workflows": [
         ("workflows", {"path": "Workflows/mira/New1.json", "template": "chat"}),
         ("workflows", {"path": "Workflows/mira/New2.json", "template": "branch", "endpoint": "Big"}),
@@ -178,7 +180,9 @@ def test_every_route_is_asked():
 
 
 def test_nothing_is_amiss_with_the_files_as_they_are(house):
-    """But for texts that are saved over another version, a run without calls, and a history that nobody keeps."""
+    """But for texts that are saved over another version, a run without calls, a history that nobody keeps, and
+    an earlier text that there is none of.
+    """
     client, run, _ = house
     refused = {
         what.partition(" ")[0] + " " + what.split()[1]: status
@@ -189,6 +193,7 @@ def test_nothing_is_amiss_with_the_files_as_they_are(house):
         "PUT files/<path:path>": 409,
         "PUT workflows/<path:path>": 409,
         "GET history": 404,
+        "GET workflows/<path:path>/earlier/<at>": 404,
         "GET runs/<run_id>/nodes/<int:i>/explain": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/cleaning": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/left": 404,
