@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from tests.e2e.conftest import HOUSE
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, growing_limits
 
 
 def _heed_ctrl_c() -> None:
@@ -57,9 +57,16 @@ class Terminal:
         self.type(line)
 
     def interrupt(self) -> int:
-        """Ctrl-C; the exit status."""
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(PATIENCE_S)
+        """Ctrl-C; the exit status. Once more where nothing came of it: `input` misses a signal that comes
+        between its prompt and its first look at the terminal, and who sits there presses the keys again.
+        """
+        for limit_s in growing_limits():
+            self.process.send_signal(signal.SIGINT)
+            try:
+                return self.process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                continue
+        raise AssertionError(f"it goes on: {self.said}")
 
     def close(self) -> None:
         if self.process.poll() is None:
