@@ -196,7 +196,9 @@ class TestScriptedDay:
         observers = Observers()
         observers.observe(writer)
         for number in range(self.RUNS):
-            observers.begin(str(number), "/").end("done")
+            run = observers.begin(str(number), "/")
+            run.end("done")
+            run.settle()
         writer.close(PATIENCE_S)
         with read_history(folder) as sql:
             for by in ("user", "key", "endpoint", "workflow"):
