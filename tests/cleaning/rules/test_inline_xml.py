@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.cleaning import ResponseCleaner, strip_inline_xml_tags
+from Middleware.cleaning.rules.inline_xml import STRIP
 
 
 def clean(text, endpoint=None, node=None, **more):
@@ -60,3 +61,8 @@ def test_an_element_is_held_and_nothing_else():
     cleaner = ResponseCleaner({"stripInlineXmlTags": True}, {})
 
     assert [cleaner.feed(text) for text in ("a ", "b <c>", "d</c", "> e")] == ["a", " b", "", " e"]
+
+
+def test_it_is_off_unless_a_file_asks():
+    """Editors and pages say so."""
+    assert STRIP.default is False
