@@ -55,5 +55,6 @@ def test_runs_of_one_key(server, looking):
     page = looking.open(server, "#key=console-secret")
     page.goto(f"{server.url}/console/#/runs")
     page.wait_for_selector(".row >> nth=2")
-    page.get_by_label("Key", exact=True).select_option("ann-laptop")
+    page.get_by_role("button", name="names").click()
+    page.get_by_role("menuitemradio", name="ann-laptop").click()
     page.wait_for_function("document.querySelectorAll('.row').length === 2")
