@@ -123,6 +123,16 @@ class UsageSum:
 
 _MOST_SHOWN = 200
 """Letters of a client's name in logs."""
+
+
+def shown_name(name: str) -> str:
+    """A client's name for logs and traces, on one line."""
+    shown = name[:_MOST_SHOWN]
+    if shown.isprintable():
+        return shown
+    return "".join(letter if letter.isprintable() else "?" for letter in shown)
+
+
 RAW = "raw/"
 """Begins the name of an endpoint that is asked without a workflow, behind `<user>:`. No workflow's name has a
 slash."""
@@ -190,8 +200,7 @@ class RequestContext:
         """The name for logs and traces, on one line: `claude-sonnet-4-5 -> coder` for an alias."""
         if not self.alias:
             return self._target_name
-        shown = "".join(letter if letter.isprintable() else "?" for letter in self.alias[:_MOST_SHOWN])
-        return f"{shown} -> {self._target_name}"
+        return f"{shown_name(self.alias)} -> {self._target_name}"
 
     def beside(self) -> RequestContext:
         """The same for work that is done beside the request: what it is told and asked of that work concerns

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from Middleware.common.costs import Cost
 from Middleware.common.errors import RequestCancelled
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import RequestContext, shown_name
 from Middleware.config.loader import outdated_files
 from Middleware.services.held_prompts import Comparison, PromptPlace
 from Middleware.utilities.sensitive_logging_utils import loggable_error
@@ -35,7 +35,6 @@ TAIL_BYTES = 32_768
 BODY_LIMIT = HEAD_BYTES + TAIL_BYTES
 """Of a longer body only so much of its beginning and its end is held."""
 
-_NAME_CHARS = 200
 SAID_CHARS = 80
 """So much is kept of what a user wrote, to tell runs apart by it."""
 
@@ -309,10 +308,7 @@ class RunTrace:
         """The model name in the client's body, until it is known whom it means: one that is refused keeps
         it."""
         if isinstance(name, str):
-            name = name[:_NAME_CHARS]
-            self.model = (
-                name if name.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in name)
-            )
+            self.model = shown_name(name)
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
         self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type

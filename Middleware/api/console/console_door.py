@@ -11,7 +11,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from Middleware.api.console.view_contract import (
     check,
     json_bytes,
 )
+from Middleware.api.requests.wrong_keys import MOST_ADDRESSES, WrongKeyLines
 from Middleware.api.wsgi.doors import CONSOLE, CONSOLE_ROOT, StartResponse, WsgiApp, log_refusal, status_line
 from Middleware.protocols.base import ErrorReply
 
@@ -41,47 +41,27 @@ if TYPE_CHECKING:
 
 MOST_WRONG = 10
 WITHIN_S = 60.0
-MOST_ADDRESSES = 1000
-"""So many are remembered, the newest ones."""
 LONG_KEY = 16
 """Nobody guesses a key of so many characters: wrong ones are not counted against their address, which behind
 a proxy, and on one machine, is everybody's."""
 
 
-@dataclass(slots=True)
-class _Sender:
-    """An address: when its newest wrong keys came, when the log last told of it, and how many it has sent
-    since then."""
-
-    times: list[float] = field(default_factory=list)
-    logged: float = -WITHIN_S
-    unlogged: int = 0
-
-
 class WrongKeys:
-    """The wrong keys of each address. Source: spec workbench.md 16.7."""
+    """Who sends too many wrong keys. Source: spec workbench.md 16.7."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._senders: OrderedDict[str, _Sender] = OrderedDict()
+        self._times: OrderedDict[str, list[float]] = OrderedDict()
 
-    def add(self, address: str) -> tuple[bool, int]:
-        """It sent one. Whether there were more than `MOST_WRONG` within `WITHIN_S`, and how many the log is
-        to tell of now: those since its last line, which comes once within `WITHIN_S`; else 0.
-        """
+    def add(self, address: str) -> bool:
+        """It sent one. Whether there were more than `MOST_WRONG` within `WITHIN_S`."""
         with self._lock:
             now = self._clock()
-            sender = self._senders.pop(address, None) or _Sender()
-            self._senders[address] = sender
-            if len(self._senders) > MOST_ADDRESSES:
-                self._senders.popitem(last=False)
-            recent = [one for one in sender.times if now - one < WITHIN_S]
-            sender.times = [*recent, now][-MOST_WRONG - 1 :]
-            sender.unlogged += 1
-            told = 0
-            if now - sender.logged >= WITHIN_S:
-                told, sender.unlogged, sender.logged = sender.unlogged, 0, now
-            return len(sender.times) > MOST_WRONG, told
+            recent = [one for one in self._times.pop(address, ()) if now - one < WITHIN_S]
+            times = self._times[address] = [*recent, now][-MOST_WRONG - 1 :]
+            if len(self._times) > MOST_ADDRESSES:
+                self._times.popitem(last=False)
+            return len(times) > MOST_WRONG
 
 
 # --------------------------------------------------------------------------
@@ -113,7 +93,7 @@ class ConsoleDoor:
 
     def __init__(self, rules: Rules, hub: Hub, folder: Path = FOLDER) -> None:
         self.rules, self.hub, self.folder = rules, hub, folder
-        self._wrong_keys = WrongKeys()
+        self._wrong_keys, self._lines = WrongKeys(), WrongKeyLines()
 
     @property
     def has_key(self) -> bool:
@@ -184,11 +164,11 @@ class ConsoleDoor:
 
     def _wrong_key_reply(self, checked: RightsRefusal, environ: dict[str, Any]) -> Reply:
         """At once, whatever came before: a thread that sleeps is a slot taken from everybody."""
-        is_over, count = self._wrong_keys.add(str(environ.get("REMOTE_ADDR", "")))
+        address = str(environ.get("REMOTE_ADDR", ""))
         reply = _error(checked.status, checked.sentence)
-        if is_over and len(self.rules.key) < LONG_KEY:
+        if len(self.rules.key) < LONG_KEY and self._wrong_keys.add(address):
             reply = _error(429, TOO_MANY_KEYS, {"Retry-After": str(int(WITHIN_S))})
-        if count:
+        if count := self._lines.add(address):
             more = f" ({count} wrong keys since the last line)" if count > 1 else ""
             log_refusal(ErrorReply(reply.status, f"{checked.sentence}{more}"), environ)
         return reply

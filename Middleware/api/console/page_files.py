@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from werkzeug.http import parse_accept_header
+
 FOLDER = Path(__file__).parent / "static"
 PAGE = "index.html"
 _TYPES = {
@@ -71,7 +73,7 @@ class PageFiles:
         if file is None or raw is None:
             return None
         kind = _TYPES[file.suffix]
-        if not accepts_gzip(accepted):
+        if not parse_accept_header(accepted).quality("gzip"):
             return PageFile(kind, raw, _etag_of(raw))
         known = self._packed.get(file)
         if known is None or known[0] != raw:
@@ -82,16 +84,6 @@ class PageFiles:
 
 def _etag_of(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:16]}"'
-
-
-def accepts_gzip(accepted: str) -> bool:
-    """Whether the value of an `Accept-Encoding` allows gzip. Source: RFC 9110, 12.5.3."""
-    allowed = {}
-    for one in accepted.lower().split(","):
-        coding, _, weight = one.partition(";")
-        _, _, quality = weight.replace(" ", "").partition("q=")
-        allowed[coding.strip()] = not quality or quality.strip("0.") != ""
-    return allowed.get("gzip", allowed.get("*", False))
 
 
 def matches_etag(etag: str, if_none_match: str) -> bool:

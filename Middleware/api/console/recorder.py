@@ -193,10 +193,6 @@ class Recorder:
             sizes = {"runs": len(self._runs), "bytes": self._bytes, "limit": self.limit}
             return {**sizes, "odd": len(self._odd)}
 
-    def is_kept_longer(self, run_id: str) -> bool:
-        """Whether it is older than the newest ended ones, and stays for its trouble."""
-        return run_id in self._odd
-
     def removed_since(self, since: int) -> list[str]:
         """The runs that left after the change `since`, as far as they are remembered."""
         with self._lock:

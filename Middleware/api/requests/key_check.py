@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 from Middleware.api.requests.access import api_key_of, keys_sent, names_key_in_query
+from Middleware.api.requests.wrong_keys import WrongKeyLines
 from Middleware.api.wsgi.doors import ASKER
 from Middleware.common.asker import ANYBODY, Asker, set_asker
 from Middleware.common.constants import KEY_CHALLENGE
@@ -36,8 +36,6 @@ KEYS = "headrace.keys"
 MOST_VALUES = 1000
 """So many values of a `turnsBy` header are told apart in a day."""
 _OTHERS = "others"
-MOST_ADDRESSES = 1000
-LINE_EACH_S = 60.0
 
 _NOBODYS = KeyEntry("", "", ())
 STRANGER = Asker(entry=_NOBODYS)
@@ -150,32 +148,13 @@ class KeyCheck:
         if str(error) != WRONG:
             return True
         self.note_wrong_key()
-        self._lines.add(address)
+        if count := self._lines.add(address):
+            logger.warning("401 for %s: %s with a wrong API key", address, _requests(count))
         return False
 
 
 def _note_nothing() -> None:
     """Default of `KeyCheck.note_wrong_key`."""
-
-
-class WrongKeyLines:
-    """One line a minute and address about wrong keys, of the newest `MOST_ADDRESSES`."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._lock = clock, threading.Lock()
-        self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
-
-    def add(self, address: str) -> None:
-        """A request with a wrong key came from there: it is said now, or counted for the next line."""
-        with self._lock:
-            now = self._clock()
-            last, count = self._seen.pop(address, (-LINE_EACH_S, 0))
-            is_due = now - last >= LINE_EACH_S
-            self._seen[address] = (now, 0) if is_due else (last, count + 1)
-            while len(self._seen) > MOST_ADDRESSES:
-                self._seen.popitem(last=False)
-        if is_due:
-            logger.warning("401 for %s: %s with a wrong API key", address, _requests(count + 1))
 
 
 def _requests(count: int) -> str:

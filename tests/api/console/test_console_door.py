@@ -7,8 +7,9 @@ import os
 
 import pytest
 
-from Middleware.api.console.console_door import ConsoleDoor, WrongKeys
+from Middleware.api.console.console_door import ConsoleDoor
 from Middleware.api.requests.access import AccessRules, ConsoleWish
+from Middleware.api.requests.wrong_keys import WrongKeyLines
 
 STATE = "/console/api/state"
 ASKS = {"X-Headrace-Console": "1"}
@@ -209,7 +210,7 @@ class TestKey:
         """In the line of the next minute."""
         app = serve(console=ConsoleWish("view", "k2345678"))
         now = [1000.0]
-        app.server.console._wrong_keys = WrongKeys(lambda: now[0])
+        app.server.console._lines = WrongKeyLines(lambda: now[0])
         wrong = {**ASKS, "Authorization": "Bearer wrong"}
         for _ in range(3):
             app.test_client().get(STATE, headers=wrong)

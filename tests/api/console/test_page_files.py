@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.console.page_files import PageFiles, accepts_gzip, matches_etag
+from Middleware.api.console.page_files import PageFiles, matches_etag
 
 HOUSE = Path(__file__).resolve().parents[3]
 
@@ -75,9 +75,9 @@ def test_a_file_is_packed_once(folder):
         ("", False),
     ],
 )
-def test_who_takes_packed_files(accepted, allows):
-    """Accept-Encoding."""
-    assert accepts_gzip(accepted) is allows
+def test_who_takes_packed_files(folder, accepted, allows):
+    """Accept-Encoding (RFC 9110, 12.5.3)."""
+    assert PageFiles(folder).get("app.js", accepted).is_packed is allows
 
 
 @pytest.mark.parametrize(
