@@ -86,8 +86,8 @@ class ApiServer:
             self.door.traffic.waiting = lambda: own.waiting
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
-        self.door.observers.observe(NodeLines(), NodeLines.CHANGES)
-        self.door.observers.observe(metrics, metrics.changes)
+        self.door.observers.observe(NodeLines())
+        self.door.observers.observe(metrics)
         self.door.note_key_request = metrics.note_key_request
         self.limiter.note_refusal = metrics.note_key_refusal
         keys.note_wrong_key = metrics.note_wrong_key
@@ -106,7 +106,7 @@ class ApiServer:
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
         self.door.observers.observe(recorder)
-        self.door.observers.observe(hour, hour.changes)
+        self.door.observers.observe(hour)
         hub = self._hub = Hub(
             recorder=recorder,
             hour=hour,
@@ -145,7 +145,7 @@ class ApiServer:
         hub = self._hub
         if hub is None:
             hour = Hour()
-            self.door.observers.observe(hour, hour.changes)
+            self.door.observers.observe(hour)
         else:
             hour = hub.hour
 
@@ -157,7 +157,7 @@ class ApiServer:
 
         file = HistoryFile(folder, days)
         writer = HistoryWriter(file, lambda run: row_maker().row_of(run))
-        self.door.observers.observe(writer, HistoryWriter.CHANGES)
+        self.door.observers.observe(writer)
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
         """The `gate` of the console's state (6.1)."""

@@ -222,7 +222,7 @@ class HistoryWriter:
     """Writes the runs that it observes. `row_of(run)` is asked in the writing thread."""
 
     keeps_text = False
-    CHANGES = ("ended", "settled")
+    changes = ("ended", "settled")
 
     def __init__(self, file: HistoryFile, row_of: Callable[[RunTrace], HistoryRow]) -> None:
         self._file, self._row_of = file, row_of

@@ -51,9 +51,9 @@ def kept_body(body: bytes) -> tuple[bytes, int]:
 
 
 class RunObserver(Protocol):
-    """`keeps_text`: it wants prompts and answers too.
+    """`keeps_text`: it wants prompts and answers too. An observer that has `changes` is told of these alone.
 
-    `changed` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
+    `note_change` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
     `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
     `ended`, and beside those of the specification `first_thought` (a call's model has begun to think),
     `waiting` (it is known who waits for a slot), `wait` (a call begins or ends to wait for its turn) and
@@ -500,11 +500,10 @@ class Observers:
     def keep_text(self) -> bool:
         return any(observer.keeps_text for observer, _ in self._all)
 
-    def observe(self, observer: RunObserver, changes: Collection[str] | None = None) -> Callable[[], None]:
-        """Tell `observer` of all runs that begin from now on. `changes`: of these alone; None: of every one.
-        Gives the function that ends it."""
+    def observe(self, observer: RunObserver) -> Callable[[], None]:
+        """Tell `observer` of all runs that begin from now on. Gives the function that ends it."""
         with self._guard:
-            self._set((*self._all, (observer, changes)))
+            self._set((*self._all, (observer, getattr(observer, "changes", None))))
         return lambda: self._drop(observer)
 
     def begin(self, request_id: str, path: str) -> RunTrace | None:

@@ -62,7 +62,8 @@ class TestObservers:
     def test_an_observer_of_some_changes_is_told_of_no_others(self, observers):
         """It ends as any other, and those that want all are told of all."""
         some, every = Seen(), Seen()
-        end = observers.observe(some, ("ended",))
+        some.changes = ("ended",)
+        end = observers.observe(some)
         observers.observe(every)
         observers.begin("r1", "/api/chat").end("done")
         end()

@@ -49,7 +49,7 @@ class NodeLines:
     """Writes at INFO; at DEBUG also one line of JSON with all nodes of a request."""
 
     keeps_text = False
-    CHANGES = ("node", "node_ended", "ended")
+    changes = ("node", "node_ended", "ended")
 
     def __init__(self) -> None:
         self._of: dict[RunTrace, _Walks] = {}
