@@ -53,8 +53,8 @@ def kept_body(body: bytes) -> tuple[bytes, int]:
 class RunObserver(Protocol):
     """`keeps_text`: it wants prompts and answers too. An observer that has `changes` is told of these alone.
 
-    `note_change` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its slot),
-    `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
+    `note_change` is called in the working thread and must be quick. `what`: `arrived`, `begun` (it got its
+    slot), `named` (its user is known), `node`, `call`, `call_ended`, `first_text`, `node_ended`, `answered`,
     `ended`, and beside those of the specification `first_thought` (a call's model has begun to think),
     `waiting` (it is known who waits for a slot), `wait` (a call begins or ends to wait for its turn) and
     `settled` (behind `ended`: no call goes on for the next turn either, the costs are final).
