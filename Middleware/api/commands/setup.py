@@ -28,7 +28,6 @@ from Middleware.api.commands.setup_files import (
     free_user_name,
     place_of_setup,
     seen_tree,
-    text_of,
     why_no_user_name,
     write_setup,
 )
@@ -53,6 +52,7 @@ from Middleware.llmapis.find_servers import (
     find_servers,
     search_addresses,
 )
+from Middleware.utilities.config_text import json_bytes
 from Middleware.utilities.install_layout import program, quote_words
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users
@@ -348,7 +348,7 @@ def _answers(snapshot: ConfigSnapshot, endpoint: JsonObject) -> bool:
     asker = settings_of(USER, {"endpointConfigsSubDirectory": folder, "chatPromptTemplateName": "_chatonly"})
     print("Asking the model ...", flush=True)
     try:
-        seen = probe(draft_of(snapshot, {file: text_of(endpoint)}), asker, ENDPOINT)
+        seen = probe(draft_of(snapshot, {file: json_bytes(endpoint)}), asker, ENDPOINT)
     except (ConfigError, ValueError) as error:
         print(f"  {str(error).replace(file, 'the endpoint')}")
         return False
