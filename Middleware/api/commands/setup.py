@@ -36,8 +36,8 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import EXAMPLE, USER_POINTER
-from Middleware.config.users import DEFAULT_PORT, settings_of
+from Middleware.config.paths import EXAMPLE
+from Middleware.config.users import DEFAULT_PORT, pointer_user, settings_of
 from Middleware.config.validation import ERROR, NOTE
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.endpoint_probe import is_well, line, probe
@@ -398,11 +398,10 @@ def _usual_user(place: SetupPlace, user: str) -> str:
     if place.is_new:
         return ""
     try:
-        document = seen_tree(place).read(USER_POINTER)
+        usual = pointer_user(seen_tree(place))
     except ConfigError:
         return ""
-    usual = document.get("currentUser") if isinstance(document, dict) else None
-    return usual if isinstance(usual, str) and usual.casefold() != user else ""
+    return usual if usual.casefold() != user else ""
 
 
 def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
