@@ -19,8 +19,9 @@ COLUMNS = {"user": "user", "key": "key", "endpoint": "endpoint", "workflow": "wo
 NAMES = ("user", "key", "endpoint", "workflow")
 
 SPANS = {"hours": 48, "days": 30, "weeks": 13}
-_FIRST_DAY = date(1970, 1, 2)
 """How many of each the series show."""
+_FIRST_DAY = date(1970, 1, 2)
+"""Systems know no zone of days before 1970."""
 
 
 class UsageLine(NamedTuple):
@@ -165,9 +166,7 @@ def _medians_by(sql: sqlite3.Connection, column: str, value: str, since: float) 
 
 
 def day_start(now: float, back: int = 0) -> float:
-    """The midnight before `now`, or of a day that is so many before. A day may have 23 or 25 hours. Systems
-    know no zone of days before 1970.
-    """
+    """The midnight before `now`, or of a day that is so many before. A day may have 23 or 25 hours."""
     day = max(datetime.fromtimestamp(now).date() - timedelta(days=back), _FIRST_DAY)
     return datetime.combine(day, time()).astimezone().timestamp()
 

@@ -26,7 +26,7 @@ from typing import Any
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import is_flat_name
 from Middleware.services.discussion_folders import BROKEN_ZIP
-from Middleware.utilities.file_utils import is_device_name
+from Middleware.utilities.file_utils import is_windows_name
 
 FACTS = "pack.json"
 FORMAT = 1
@@ -237,5 +237,5 @@ def _refuse_names(names: Iterable[str]) -> None:
 
 def _is_part(part: str) -> bool:
     """A plain name that every system can hold and that is not hidden."""
-    plain = is_flat_name(part) and part.isprintable() and not part.startswith(".")
-    return plain and part == part.strip(" .") and not is_device_name(part) and not set(part) & set('<>"|?*')
+    plain = is_flat_name(part) and part.isprintable() and not part.startswith((".", " "))
+    return plain and is_windows_name(part)

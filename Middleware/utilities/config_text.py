@@ -17,6 +17,11 @@ def text_of(raw: bytes) -> str:
     return with_line_feeds(text)
 
 
+def json_bytes(document: object) -> bytes:
+    """The bytes of a new config file."""
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
 def with_line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

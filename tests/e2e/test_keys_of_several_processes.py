@@ -10,7 +10,7 @@ import pytest
 
 from Middleware.config.key_file import digest_of
 from tests.e2e.fake_backend import Reply
-from tests.e2e.test_several_processes import KINDS, eventually, hang_up
+from tests.e2e.test_several_processes import clusters, eventually, hang_up
 
 pytestmark = pytest.mark.e2e
 
@@ -42,19 +42,11 @@ def keys_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(backend, keys_file, tmp_path_factory):
-    """`cluster(kind, concurrency)`: started once for all tests that ask for the same; `fresh`: for one test."""
-    made = {}
-
-    def start(kind, concurrency, fresh=""):
-        wanted = (kind, concurrency, fresh)
-        if wanted not in made:
-            arguments = ("--concurrency", str(concurrency), "--keys-file", str(keys_file))
-            made[wanted] = KINDS[kind](tmp_path_factory.mktemp(kind), backend.url, arguments)
-        return made[wanted]
-
-    yield start
-    for one in made.values():
-        one.stop()
+    """`cluster(kind, concurrency, fresh)`: as of `clusters`, with the keys."""
+    with clusters(backend, tmp_path_factory) as start:
+        yield lambda kind, concurrency, fresh="": start(
+            kind, ("--concurrency", str(concurrency), "--keys-file", str(keys_file)), fresh
+        )
 
 
 @pytest.fixture(params=["workers", "machines"])

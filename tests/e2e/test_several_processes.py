@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import groupby
 
 import psutil
@@ -177,9 +177,9 @@ GATED = ("--concurrency", "1")
 OUTGOING = ("--concurrency", "1", "--concurrency-level", "endpoint")
 
 
-@pytest.fixture(scope="module")
-def cluster(backend, tmp_path_factory):
-    """`cluster(kind, arguments)`: started once for all tests that ask for the same; `fresh`: for one test."""
+@contextmanager
+def clusters(backend, tmp_path_factory):
+    """`start(kind, arguments)`: started once for all tests that ask for the same; `fresh`: for one test."""
     made = {}
 
     def start(kind, arguments, fresh=""):
@@ -191,6 +191,13 @@ def cluster(backend, tmp_path_factory):
     yield start
     for one in made.values():
         one.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(backend, tmp_path_factory):
+    """`cluster(kind, arguments, fresh)`: as of `clusters`."""
+    with clusters(backend, tmp_path_factory) as start:
+        yield start
 
 
 @pytest.fixture(params=["workers", "machines"])

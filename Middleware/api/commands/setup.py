@@ -28,7 +28,6 @@ from Middleware.api.commands.setup_files import (
     free_user_name,
     place_of_setup,
     seen_tree,
-    text_of,
     why_no_user_name,
     write_setup,
 )
@@ -37,8 +36,8 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import EXAMPLE, USER_POINTER
-from Middleware.config.users import DEFAULT_PORT, settings_of
+from Middleware.config.paths import EXAMPLE
+from Middleware.config.users import DEFAULT_PORT, pointer_user, settings_of
 from Middleware.config.validation import ERROR, NOTE
 from Middleware.llmapis.egress import place_of
 from Middleware.llmapis.endpoint_probe import is_well, line, probe
@@ -53,6 +52,7 @@ from Middleware.llmapis.find_servers import (
     find_servers,
     search_addresses,
 )
+from Middleware.utilities.config_text import json_bytes
 from Middleware.utilities.install_layout import program, quote_words
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users
@@ -348,7 +348,7 @@ def _answers(snapshot: ConfigSnapshot, endpoint: JsonObject) -> bool:
     asker = settings_of(USER, {"endpointConfigsSubDirectory": folder, "chatPromptTemplateName": "_chatonly"})
     print("Asking the model ...", flush=True)
     try:
-        seen = probe(draft_of(snapshot, {file: text_of(endpoint)}), asker, ENDPOINT)
+        seen = probe(draft_of(snapshot, {file: json_bytes(endpoint)}), asker, ENDPOINT)
     except (ConfigError, ValueError) as error:
         print(f"  {str(error).replace(file, 'the endpoint')}")
         return False
@@ -398,11 +398,10 @@ def _usual_user(place: SetupPlace, user: str) -> str:
     if place.is_new:
         return ""
     try:
-        document = seen_tree(place).read(USER_POINTER)
+        usual = pointer_user(seen_tree(place))
     except ConfigError:
         return ""
-    usual = document.get("currentUser") if isinstance(document, dict) else None
-    return usual if isinstance(usual, str) and usual.casefold() != user else ""
+    return usual if usual.casefold() != user else ""
 
 
 def client_lines(user: str, port: int, needs_key: bool) -> list[str]:

@@ -20,6 +20,7 @@ from Middleware.common.types import JsonObject
 from Middleware.config.drafts import drafts_snapshot
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import USER_POINTER
+from Middleware.utilities.config_text import json_bytes
 from Middleware.utilities.file_utils import is_device_name
 from Middleware.utilities.install_layout import OWN_FOLDER, is_shipped, make_own_endpoints, own_public
 from Middleware.workflows.checks.config_check import checked_tree
@@ -139,7 +140,7 @@ def files_of_user(
     """Path below the config root -> text, of all files that a new user needs and that `snapshot` lacks; the
     user file is the last. `folder`: that of the endpoint.
     """
-    files = {f"Endpoints/{folder}/{ENDPOINT}.json": text_of(endpoint)}
+    files = {f"Endpoints/{folder}/{ENDPOINT}.json": json_bytes(endpoint)}
     files |= dict(_workflows(kind, user))
     document = _example(f"Users/{kind.example}.json")
     document["description"] = f"Made by --setup: {kind.name}."
@@ -148,7 +149,7 @@ def files_of_user(
         files[f"Routing/{user}.json"] = _example_bytes(f"Routing/{routing}.json")
         document["routingConfig"] = user
     files |= dict(_shared_files(kind, endpoint, document))
-    files[f"Users/{user}.json"] = text_of(document)
+    files[f"Users/{user}.json"] = json_bytes(document)
     return {file: text for file, text in files.items() if not snapshot.exists(file)}
 
 
@@ -156,7 +157,7 @@ def _workflows(kind: ChatKind, user: str) -> Iterator[tuple[str, bytes]]:
     for path in sorted((shipped_public() / CONFIGS / "Workflows" / kind.example).glob("*.json")):
         raw = path.read_bytes()
         if any(f'"{key}"'.encode() in raw for key in EMBEDDING_KEYS):
-            raw = text_of(_without_embeddings(json.loads(raw)))
+            raw = json_bytes(_without_embeddings(json.loads(raw)))
         yield f"Workflows/{user}/{path.name}", raw
 
 
@@ -192,10 +193,6 @@ def _example_bytes(file: str) -> bytes:
     return (shipped_public() / CONFIGS / file).read_bytes()
 
 
-def text_of(document: object) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
-
-
 def draft_of(snapshot: ConfigSnapshot, files: Mapping[str, bytes]) -> ConfigSnapshot:
     """The config tree as it will be once these files are written."""
     return drafts_snapshot(snapshot, files)
@@ -216,7 +213,7 @@ def write_setup(place: SetupPlace, files: Mapping[str, bytes], user: str) -> lis
     it is stopped, everything is as it was.
     """
     if place.is_new:
-        _write_tree(place, {**files, USER_POINTER: text_of({"currentUser": user})})
+        _write_tree(place, {**files, USER_POINTER: json_bytes({"currentUser": user})})
     else:
         write_beside({place.config / file: text for file, text in files.items()})
     return [place.config / file for file in files]

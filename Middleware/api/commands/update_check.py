@@ -21,6 +21,9 @@ LIMIT_S = 60
 """For pip, which starts slowly on a small machine."""
 _ASK = ("-P", "-m", "pip", "index", "versions", NAME, "--disable-pip-version-check", "--no-input")
 _ONCE = ("--retries", "0", "--timeout", "10")
+_WITH_REASONS = "-vv"
+"""Else pip calls a package unknown when it could not ask."""
+_NOT_ASKED = "Could not fetch URL "
 _CHANGES = "Changelog"
 
 
@@ -56,7 +59,7 @@ def _newest_version() -> str:
     """Raises RuntimeError, the end of a sentence."""
     try:
         told = subprocess.run(
-            [sys.executable, *_ASK, *_ONCE],
+            [sys.executable, *_ASK, *_ONCE, _WITH_REASONS],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -68,10 +71,12 @@ def _newest_version() -> str:
         raise RuntimeError(f"the package index did not answer within {LIMIT_S} s") from None
     except OSError as error:
         raise RuntimeError(f"pip cannot be started: {error}") from None
-    first = told.stdout.partition("\n")[0]
-    if told.returncode == 0 and first.startswith(f"{NAME} (") and first.endswith(")"):
-        return first.removeprefix(f"{NAME} (").removesuffix(")")
+    lines = [line.strip() for line in told.stdout.splitlines()]
+    for line in lines if told.returncode == 0 else ():
+        if line.startswith(f"{NAME} (") and line.endswith(")"):
+            return line.removeprefix(f"{NAME} (").removesuffix(")")
     said = [line.strip() for line in told.stderr.splitlines() if line.strip()]
+    said += [line.removesuffix(" - skipping") for line in lines if line.startswith(_NOT_ASKED)]
     raise RuntimeError(f"pip says: {said[-1] if said else 'nothing'}")
 
 

@@ -37,9 +37,9 @@ _LEVEL = 3
 _ROOT_NAME = re.compile(r"[a-z]+(-[0-9]+)?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BROKEN = (*BROKEN_ZIP, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading raises for a file that is no backup."""
 _MOST_TIME = 1 << 40
 """Unix seconds. Later ones no file system knows."""
-"""What reading raises for a file that is no backup."""
 
 
 class BackupRefused(ValueError):

@@ -158,9 +158,7 @@ _VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?")
 
 def numbers_of(version: str) -> tuple[int, int, int]:
     """Major, minor and patch; what is no number, or one of more than nine digits, counts as 0."""
-    found = re.match(
-        r"([0-9]{1,9})(?![0-9])(?:\.([0-9]{1,9})(?![0-9]))?(?:\.([0-9]{1,9})(?![0-9]))?", version
-    )
+    found = _VERSION.match(version)
     major, minor, patch = found.groups("0") if found else ("0", "0", "0")
     return int(major), int(minor), int(patch)
 

@@ -25,7 +25,7 @@ from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import ERROR
 from Middleware.config.workflows import picked_folder, workflow_exists
 from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackNeeds, PackRefused
-from Middleware.utilities.config_text import text_of, with_values
+from Middleware.utilities.config_text import json_bytes, text_of, with_values
 from Middleware.workflows.checks.pack_names import (
     CURL_TYPE,
     FETCH_TYPE,
@@ -69,7 +69,7 @@ def pack_user(snapshot: ConfigSnapshot, name: str, workflow: str | None = None) 
     """The pack of a user, or of one workflow of it. Raises PackRefused, ConfigError."""
     user_file = snapshot.find(paths.user_file(name)) or paths.user_file(name)
     document = _portable_user(snapshot, load_user(snapshot, name), workflow)
-    draft = draft_snapshot(snapshot, user_file, _json_bytes(document))
+    draft = draft_snapshot(snapshot, user_file, json_bytes(document))
     return _Packing(draft, load_user(draft, name), user_file, workflow).made()
 
 
@@ -94,10 +94,6 @@ def _portable_user(snapshot: ConfigSnapshot, user: UserSettings, workflow: str |
     return {**kept, "customWorkflowOverride": True, "customWorkflow": workflow}
 
 
-def _json_bytes(document: object) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
-
-
 class _Packing:
     """One pack that is being made. `user`: as it is followed."""
 
@@ -120,7 +116,7 @@ class _Packing:
         if wrong:
             told = "; ".join(map(str, wrong[:_MOST_TOLD]))
             raise PackRefused(f"what {self._user.name} reaches has errors: {told}")
-        self._config[self._user_file] = _json_bytes(self._user_document())
+        self._config[self._user_file] = json_bytes(self._user_document())
         self._config |= preset_files_of(self._snapshot, self._user, self._walk)
         self._take_scripts()
         self._take_servers()

@@ -6,7 +6,6 @@ Source: spec workbench.md 17.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user, settings_of
 from Middleware.config.validation import NOTE, Finding
 from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackRefused
-from Middleware.utilities.config_text import with_values
+from Middleware.utilities.config_text import json_bytes, with_values
 from Middleware.workflows.checks.config_check import check_users
 from Middleware.workflows.checks.pack_names import (
     CURL_TYPE,
@@ -49,7 +48,6 @@ _SERVERS, _WORKFLOWS, _ROUTING, _USERS = "MCPServers/", "Workflows/", "Routing/"
 _TEMPLATES, _SCHEMAS = "PromptTemplates/", "StructuredOutputs/"
 _SHARED = "_shared"
 _STDIO = "stdio"
-_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +257,7 @@ class _Unpacking:
                 self._plan.unchanged.append(SCRIPTS + new)
             else:
                 self._plan.in_the_way.append(SCRIPTS + new)
-        self._take(f"{_USERS}{self._plan.user}.json", _json_bytes(user))
+        self._take(f"{_USERS}{self._plan.user}.json", json_bytes(user))
 
     def _take(self, file: str, raw: bytes) -> None:
         """A file that is to be written, unless it is there already."""
@@ -420,10 +418,6 @@ class _Unpacking:
         """A name below the user's own folder of this machine."""
         own = self._own_folder(key)
         return f"{self._prefix}{own}/{rest.removeprefix(f'{own}/')}"
-
-
-def _json_bytes(document: object) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 # --------------------------------------------------------------------------

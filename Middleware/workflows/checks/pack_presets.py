@@ -6,7 +6,6 @@ Source: spec workbench.md 17, backends.md 4.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.samplers import load_samplers
 from Middleware.config.users import UserSettings
 from Middleware.llmapis.sampler_translation import translate
+from Middleware.utilities.config_text import json_bytes
 from Middleware.workflows.checks.user_walk import UserWalk
 from Middleware.workflows.checks.workflow_graph import known_text
 
@@ -49,10 +49,6 @@ def preset_files_of(snapshot: ConfigSnapshot, user: UserSettings, walk: UserWalk
                 found[same] = snapshot.text(same)
         found[file] = snapshot.text(file)
     return found
-
-
-def json_bytes(document: object) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def fitting_presets(

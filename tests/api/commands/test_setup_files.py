@@ -18,12 +18,12 @@ from Middleware.api.commands.setup_files import (
     free_user_name,
     place_of_setup,
     seen_tree,
-    text_of,
     why_no_user_name,
     write_setup,
 )
 from Middleware.api.launch_arguments import parse
 from Middleware.config.validation import NOTE
+from Middleware.utilities.config_text import json_bytes
 from Middleware.workflows.checks.config_check import check_users
 from tests.api.commands.test_init import contents, ship
 
@@ -233,6 +233,6 @@ class TestWriting:
         monkeypatch.setattr(os, "link", refuse)
         write_setup(bare, new_files(bare), "mira")
         with pytest.raises(FileExistsError):
-            write_setup(bare, {"Users/ana.json": text_of({})}, "ana")
+            write_setup(bare, {"Users/ana.json": json_bytes({})}, "ana")
         assert (bare.config / "Users/ana.json").read_text() == '{"port": 5000}'
         assert not list(bare.public.rglob("*.tmp"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+import venv
 from argparse import Namespace
 from email.message import Message
 
@@ -11,6 +14,9 @@ import pytest
 from Middleware.api.commands import update_check
 from Middleware.api.commands.update_check import UpdateCheck
 from Middleware.common.constants import VERSION
+from tests.e2e.installed import EXE, SCRIPTS
+
+UNKNOWN = "ERROR: No matching distribution found for headrace"
 
 
 @pytest.fixture
@@ -60,8 +66,32 @@ def test_an_index_without_it(index, told):
     """What pip says of it, and where the changes are all the same."""
     index()
     status, lines = told()
-    assert status == 1 and lines[1].startswith("newest:    unknown, pip says: ")
+    assert (status, lines[1]) == (1, f"newest:    unknown, pip says: {UNKNOWN}")
     assert lines[2].startswith("changes: ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "address"),
+    [("PIP_INDEX_URL", "http://127.0.0.1:9/simple"), ("PIP_PROXY", "http://127.0.0.1:9")],
+    ids=["no-index", "a-proxy-that-refuses"],
+)
+def test_an_index_that_is_not_there(index, told, monkeypatch, variable, address):
+    """It isn't said that the index doesn't know the package: pip's last line says so here, too."""
+    index("9999.0.0")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.2:9/simple")
+    monkeypatch.setenv(variable, address)
+    status, lines = told()
+    assert status == 1 and UNKNOWN not in lines[1]
+    assert lines[1].startswith("newest:    unknown, pip says: Could not fetch URL http://127.0.0.")
+    assert "onnection" in lines[1] and "skipping" not in lines[1]
+
+
+def test_a_python_without_pip(monkeypatch, told, tmp_path):
+    """One sentence."""
+    venv.EnvBuilder(with_pip=False, symlinks=os.name != "nt").create(tmp_path / "bare")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / SCRIPTS / f"python{EXE}"))
+    status, lines = told()
+    assert status == 1 and lines[1].endswith(": No module named pip")
 
 
 @pytest.mark.parametrize(
