@@ -247,15 +247,16 @@ def _key_in_prose() -> re.Pattern[str]:
 
 _BEARER = re.compile(r"(?i)\b(bearer\s++)[^\s'\",;]++")
 _AUTHORIZATION = re.compile(r"(?i)(authorization['\"]?\s*+[:=]\s*+['\"]?[a-z]++\s++)[^\s'\",;]++")
-_TOKEN = re.compile(r"token['\"]?\s*+[:=]")
+_KEY_OR_TOKEN = re.compile(r"(?:key|token)['\"]?\s*+[:=]")
+"""Words that many log lines hold: here a value follows."""
 _NAMED = re.compile(
     r"(?i)(['\"]?\b(?:x-)?(?:" + "|".join(sorted(SECRET_KEYS)).replace("_", "[_-]?") + r")['\"]?\s*+[:=]\s*+)"
     r"(['\"]?)(?!bearer\b)[^\s'\",;}&]++"
 )
 
 
-_HINTS = ("key", "secret", "auth", "passw", "pwd", "bearer", "@", *map(str.lower, UNMARKED_KEY_STARTS))
-"""A text without any of these, without `token:` and without a marked key needs no closer look."""
+_HINTS = ("secret", "auth", "passw", "pwd", "bearer", "@", *map(str.lower, UNMARKED_KEY_STARTS))
+"""A text without any of these, without `key:`, `token:` and a marked key needs no closer look."""
 
 
 @cache
@@ -273,7 +274,7 @@ def mask_secrets(text: str, *secrets: str | None) -> str:
     lowered = text.lower()
     if not (
         any(hint in lowered for hint in _HINTS)
-        or ("token" in lowered and _TOKEN.search(lowered))
+        or (("key" in lowered or "token" in lowered) and _KEY_OR_TOKEN.search(lowered))
         or (_like_a_marked_key().search(text) and any(hint in lowered for hint in _key_hints()))
     ):
         return text

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
-from Middleware.common.costs import Cost, add_costs
+from Middleware.common.costs import Cost
 
 _DAY = "date(at, 'unixepoch', 'localtime')"
 COLUMNS = {"user": "user", "key": "key", "endpoint": "endpoint", "workflow": "workflow", "day": _DAY}
@@ -80,16 +80,6 @@ def lost_runs(sql: sqlite3.Connection, since: float) -> int:
     """How many runs could not be written. Raises `sqlite3.Error`."""
     [lost] = sql.execute("SELECT coalesce(sum(runs), 0) FROM lost WHERE at >= ?", (since,)).fetchone()
     return int(lost)
-
-
-def cost_of_day(sql: sqlite3.Connection, key: str, now: float) -> tuple[Cost, ...]:
-    """What the runs of a key have cost since midnight, a sum for each currency. Raises `sqlite3.Error`."""
-    found = sql.execute(
-        "SELECT currency, millionths, about FROM costs JOIN runs ON runs.id = costs.run "
-        "WHERE runs.at >= ? AND runs.key = ?",
-        (day_start(now), key),
-    )
-    return add_costs(Cost(currency, millionths, bool(about)) for currency, millionths, about in found)
 
 
 def series_of(

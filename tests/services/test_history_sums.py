@@ -14,7 +14,6 @@ from Middleware.common.costs import Cost
 from Middleware.services.history import HistoryFile, HistoryRow, HistoryWriter, read_history
 from Middleware.services.history_sums import (
     SPANS,
-    cost_of_day,
     day_start,
     lost_runs,
     series_of,
@@ -103,16 +102,6 @@ class TestByName:
         [line] = ask(rows, lambda sql: usage_by(sql, "user", NOON - HOUR))
         assert line.runs == 1
         assert ask([], lambda sql: (lost_runs(sql, NOON), lost_runs(sql, NOON + 1)), lost=3) == (3, 0)
-
-    def test_today(self, ask):
-        """What a key has cost since midnight."""
-        rows = [
-            row(key="a", costs=(Cost("USD", 1),)),
-            row(key="a", costs=(Cost("USD", 2),)),
-            row(key="b", costs=(Cost("USD", 4),)),
-            row(NOON - DAY, key="a", costs=(Cost("USD", 8),)),
-        ]
-        assert ask(rows, lambda sql: cost_of_day(sql, "a", NOON)) == (Cost("USD", 3),)
 
 
 class TestDays:

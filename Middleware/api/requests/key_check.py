@@ -135,11 +135,21 @@ class KeyCheck:
         """Who sends a request that has waited, by the keys that hold now. Raises Unauthorized for a key that
         was revoked, or that has expired, meanwhile.
         """
+        before: Asker = environ.get(ASKER, ANYBODY)
+        if self._still_holds(before.entry):
+            return before
         asker = self.identify(environ)
         if asker is not None:
             environ[ASKER] = asker
             set_asker(asker)
         return asker
+
+    def _still_holds(self, entry: KeyEntry | None) -> bool:
+        """Whether an entry is one of the version of the file that is in force, and has not expired."""
+        ring = self.ring
+        if entry is None or ring is None or ring.find(entry.sha256) is not entry:
+            return False
+        return not entry.has_expired(self._clock())
 
     def note_refusal(self, error: Unauthorized, address: str) -> bool:
         """Count a request that was refused. True: its own line in the log is wanted; wrong keys have one a
