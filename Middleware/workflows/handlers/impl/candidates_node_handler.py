@@ -17,7 +17,7 @@ from Middleware.common.errors import (
 )
 from Middleware.common.types import JsonObject, NodeConfig
 from Middleware.llmapis.dialects.message_building import structured_output_block
-from Middleware.llmapis.reasoning_parser import reasoning_splitter
+from Middleware.llmapis.reasoning_parser import text_behind_thoughts
 from Middleware.services.answers import full_usage
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.sensitive_logging_utils import loggable_error
@@ -440,7 +440,7 @@ class _Round:
         return self._chosen(left[0 if best is None else best - 1])
 
     def _best(self, count: int, prompt: str) -> int | None:
-        """The number that the judge gives."""
+        """The number that the judge gives. Thoughts that no rule of its endpoint knows are full of numbers."""
         context = self._second_context((*_OF_THE_CONVERSATION, *_OF_THE_ANSWER))
         model = context.llm_handler
         schema = None
@@ -451,7 +451,7 @@ class _Round:
         reply = context.dispatch(replace(call, system_prompt="", schema=schema, stream=False))
         if isinstance(reply, NodeStream):
             raise TypeError("a judge's reply comes whole")
-        return named_best(_behind_thoughts(str(context.clean(reply))), count)
+        return named_best(text_behind_thoughts(str(context.clean(reply))), count)
 
     def _merged(self, left: Sequence[Candidate]) -> NodeResult:
         for candidate in left:
@@ -495,9 +495,3 @@ def _models_in(context: ExecutionContext) -> tuple[Model, ...]:
     """What is asked; the number of a node that says none is its default. Raises ConfigError."""
     models = context.value("candidates")
     return models if isinstance(models, tuple) else candidate_models(models)
-
-
-def _behind_thoughts(text: str) -> str:
-    """A reply without the thoughts that no rule of its endpoint knows: they are full of numbers."""
-    splitter = reasoning_splitter("auto")
-    return text if splitter is None else splitter.feed(text)[1] + splitter.finish()[1]
