@@ -57,10 +57,6 @@ def _limit(context: ExecutionContext, own: float | None) -> float:
     return float(own if own is not None else context.value("toolTimeout"))
 
 
-def _place(context: ExecutionContext) -> str:
-    return f"{context.workflow_file.file}, node {context.node_number}"
-
-
 def _call_id(context: ExecutionContext) -> str:
     """By which this very call can be cancelled: the loop gives each an id of its own."""
     request = current_request()
@@ -95,7 +91,7 @@ def _call_server(
     context: ExecutionContext, server: str, name: str, timeout_s: float, arguments: dict[str, Any]
 ) -> str:
     begun = time.monotonic()
-    client = MCPClient(_place(context), brief_media=True)
+    client = MCPClient(context.place, brief_media=True)
     try:
         text = client.call_tool(server, name, arguments, timeout_s)
         return _without_secrets(text, *read_server(context.snapshot, server).secrets)
@@ -203,7 +199,7 @@ def _fetch_page(
         total_s=timeout_s,
         max_bytes=PAGE_BYTES,
         policy=policy,
-        caller=_place(context),
+        caller=context.place,
     )
     try:
         answer = exchange(request, _call_id(context))

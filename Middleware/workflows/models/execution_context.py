@@ -224,6 +224,11 @@ class ExecutionContext(ABC):
         return self.question.tool_choice
 
     @property
+    def place(self) -> str:
+        """The node, for a log line."""
+        return f"{self.workflow_file.file}, node {self.node_number}"
+
+    @property
     def workflow_config(self) -> Mapping[str, Any]:
         return self.workflow_file.variables
 

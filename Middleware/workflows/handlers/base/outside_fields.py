@@ -125,13 +125,8 @@ def check_proxy(context: ExecutionContext, proxy: str, policy: AddressPolicy) ->
         return
     if proxy.lower().startswith("socks5h:"):
         raise wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
-    if context.snapshot.is_new(f"{place(context)}: a proxy beside a guard"):
+    if context.snapshot.is_new(f"{context.place}: a proxy beside a guard"):
         context.warn("the proxy resolves names itself, so the checked address cannot be held to")
-
-
-def place(context: ExecutionContext) -> str:
-    """The node, for a log line."""
-    return f"{context.workflow_file.file}, node {context.node_number}"
 
 
 def _allowed_hosts(context: ExecutionContext) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.config.keys import NOTHING, Shape
 from Middleware.services.run_trace import json_text, outside_call
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
-from Middleware.workflows.handlers.base.outside_fields import fill_values, place
+from Middleware.workflows.handlers.base.outside_fields import fill_values
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
 from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, Keys, one_of, read_filled
@@ -71,7 +71,7 @@ class MCPToolCallNode(WorkflowNodeHandler):
         try:
             whole, body = f"{server}: {tool}", json_text(arguments).encode("utf-8", "replace")
             with outside_call(context.trace, "mcp", authored, place=whole, body=body) as call:
-                text = MCPClient(place(context)).call_tool(server, tool, arguments, timeout_s)
+                text = MCPClient(context.place).call_tool(server, tool, arguments, timeout_s)
                 call.note_answer(text)
                 return text
         except MCPToolCallError as error:
