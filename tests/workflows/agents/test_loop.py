@@ -500,6 +500,17 @@ class TestBackups:
         assert [len(turns) for turns in bench.sent] == [0, 2, 2]
 
 
+    def test_one_whose_server_refuses_tools_says_nothing_of_the_first(self, bench, failure):
+        """The node fails; when the first one is back it is offered its tools."""
+        bench.house.endpoint("chat", backupEndpointName="other")
+        bench.house.endpoint("other")
+        refusal = BackendError("other", "bad_request", "tiny:latest does not support tools", status=400)
+        with pytest.raises(WorkflowError, match="does not support tools"):
+            bench.ask(failure(), refusal)
+        assert bench.ask("ok").text == "ok"
+        assert bench.model.calls[0].tools
+
+
 class TestAgentsInAgents:
     def test_each_counts_for_itself(self, bench):
         """A tool that is a workflow with an agent of its own."""
