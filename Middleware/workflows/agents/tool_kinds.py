@@ -41,6 +41,7 @@ from Middleware.workflows.models.execution_context import (
     is_tool_call_answer,
     result_text,
 )
+from Middleware.workflows.models.node_keys import MAX_SECONDS
 from Middleware.workflows.tools.dynamic_module_loader import (
     ScriptAbandoned,
     find_script,
@@ -59,7 +60,7 @@ CONNECT_S = 10.0
 
 
 def _limit(context: ExecutionContext, own: float | None) -> float:
-    return float(own if own is not None else context.value("toolTimeout"))
+    return min(float(own if own is not None else context.value("toolTimeout")), MAX_SECONDS)
 
 
 def _call_id(context: ExecutionContext) -> str:

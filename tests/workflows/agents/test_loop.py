@@ -499,7 +499,6 @@ class TestBackups:
         assert bench.ask(asks(call(path="a")), failure(), "ok").text == "ok"
         assert [len(turns) for turns in bench.sent] == [0, 2, 2]
 
-
     def test_one_whose_server_refuses_tools_says_nothing_of_the_first(self, bench, failure):
         """The node fails; when the first one is back it is offered its tools."""
         bench.house.endpoint("chat", backupEndpointName="other")

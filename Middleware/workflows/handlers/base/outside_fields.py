@@ -19,11 +19,8 @@ from Middleware.config.endpoints import ENV_REFERENCE, from_environment
 from Middleware.utilities.model_json import is_json
 from Middleware.utilities.network_security_utils import AddressPolicy
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_keys import Keys, NodeKey, one_of
+from Middleware.workflows.models.node_keys import MAX_SECONDS, Keys, NodeKey, one_of
 from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, join_pieces
-
-MAX_SECONDS = 2_000_000.0
-"""A longer wait than the system's clocks can count."""
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _EXPRESSION = re.compile(r"\{\{[^{}]*\}\}")

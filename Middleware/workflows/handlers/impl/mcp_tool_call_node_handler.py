@@ -12,7 +12,7 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import Workfl
 from Middleware.workflows.handlers.base.outside_fields import fill_values
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
-from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, Keys, one_of, read_filled
+from Middleware.workflows.models.node_keys import ANY, MAX_SECONDS, NEEDED_TEXT, Keys, one_of, read_filled
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 
 
@@ -24,7 +24,7 @@ def _read_seconds(value: Any) -> float:
         seconds = math.nan
     if not 0 < seconds < math.inf:
         raise ConfigError(f"'timeout' is {value!r}; it must be a number of seconds above 0")
-    return seconds
+    return min(seconds, MAX_SECONDS)
 
 
 _TIMEOUT: Shape = {
