@@ -319,6 +319,12 @@ def reasoning_splitter(name: str | None) -> ReasoningSplitter | HarmonySplitter 
     return None
 
 
+def text_behind_thoughts(text: str) -> str:
+    """A whole text without its thoughts, whichever dialect they are written in."""
+    splitter = ReasoningSplitter(tuple(_FIRST_MARKS), _auto=True)
+    return splitter.feed(text)[1] + splitter.finish()[1]
+
+
 def has_reasoning_marks(text: str) -> bool:
     """Whether an opening mark of any dialect stands in `text`."""
     folded = text.lower()

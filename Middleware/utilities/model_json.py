@@ -196,6 +196,22 @@ def object_of(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+_INDEX = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
+
+
+def value_at(value: Any, pointer: str) -> Any:
+    """The part of a JSON value that a JSON pointer leads to (RFC 6901). Raises LookupError."""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list) and _INDEX.fullmatch(name):
+            value = value[int(name)]
+        elif isinstance(value, dict):
+            value = value[name]
+        else:
+            raise LookupError(name)
+    return value
+
+
 def _no_constant(word: str) -> Any:
     raise NoNumber(f"{word} is not a number")
 

@@ -12,9 +12,9 @@ import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.e2e.served import QuietHandler, ServedBackend
 from tests.patience import PATIENCE_S, wait_until
 
 
@@ -61,17 +61,14 @@ class Asked:
         return choice["type"] if isinstance(choice, dict) else choice
 
 
-class AgentBackend:
-    """The server; `url` is what an endpoint file names."""
+class AgentBackend(ServedBackend):
+    """The server."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._scripts: dict[str, list[Step]] = {}
         self._asked: list[tuple[str, Asked]] = []
-        handler = type("Handler", (_Handler,), {"backend": self})
-        self._server = _Server(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        super().__init__(_Handler)
 
     def script(self, mark: str, *steps: Step) -> None:
         with self._guard:
@@ -98,47 +95,29 @@ class AgentBackend:
             steps = self._scripts.get(mark) or [Step("ok")]
             return steps[min(number, len(steps) - 1)]
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that hung up is no event."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(QuietHandler):
     backend: AgentBackend
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is printed."""
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         asked = Asked(self.path, json.loads(raw or b"{}"))
         if "abort" in self.path:
-            self._send(200, "application/json", b"{}")
+            self.send_whole(200, b"{}")
             return
         step = self.backend.take(asked)
         if step.hangs:
             self._wait_for_hang_up(asked)
             return
         if step.status != 200:
-            self._send(
-                step.status, "application/json", json.dumps({"error": {"message": step.text}}).encode()
-            )
+            self.send_whole(step.status, json.dumps({"error": {"message": step.text}}).encode())
             return
         number = len(asked.turns)
         stream = bool(asked.body.get("stream", "stream" in self.path))
         for part, kind, render in DIALECTS:
             if part in self.path:
                 body = render(step, stream, number)
-                self._send(200, kind if stream else "application/json", body)
+                self.send_whole(200, body, kind if stream else "application/json")
                 return
 
     def _wait_for_hang_up(self, asked: Asked) -> None:
@@ -146,13 +125,6 @@ class _Handler(BaseHTTPRequestHandler):
         if readable and self.connection.recv(1, socket.MSG_PEEK) == b"":
             asked.hung_up.set()
         self.close_connection = True
-
-    def _send(self, status: int, kind: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 def _text_of(arguments: Any) -> str:

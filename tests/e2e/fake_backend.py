@@ -14,10 +14,10 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import Any
 
+from tests.e2e.served import QuietHandler, ServedBackend
 from tests.patience import PATIENCE_S, wait_until
 
 DIALECTS = {
@@ -82,18 +82,15 @@ class Call:
         return bool(self.body.get("stream", self.dialect.startswith("ollama")))
 
 
-class FakeBackend:
-    """The server; `url` is what an endpoint file names."""
+class FakeBackend(ServedBackend):
+    """The server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._orders: dict[str, Reply] = {}
         self._calls: list[Call] = []
         self.is_killed = False
-        handler = type("Handler", (_Handler,), {"backend": self})
-        self._server = _Server(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        super().__init__(_Handler)
 
     def on(self, mark: str, reply: Reply) -> None:
         with self._lock:
@@ -113,10 +110,6 @@ class FakeBackend:
         self.is_killed = True
         self.close()
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
     def reply_to(self, call: Call) -> Reply:
         with self._lock:
             self._calls.append(call)
@@ -124,20 +117,8 @@ class FakeBackend:
         return order or Reply(_words(call.question))
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that hung up is no event."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(QuietHandler):
     backend: FakeBackend
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is printed."""
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -206,12 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _whole(self, status: int, body: Any) -> None:
-        content = json.dumps(body, ensure_ascii=False).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.send_whole(status, json.dumps(body, ensure_ascii=False).encode())
 
     def _write(self, data: bytes) -> None:
         self._pause(0)

@@ -12,6 +12,7 @@ from Middleware.llmapis.reasoning_parser import (
     DIALECTS,
     has_reasoning_marks,
     reasoning_splitter,
+    text_behind_thoughts,
 )
 
 FINAL = "<|channel|>final<|message|>"
@@ -149,3 +150,16 @@ def test_an_unknown_name_is_told_and_off(caplog):
 def test_opening_marks_are_recognised(text, found):
     """Any dialect's opener counts, closers do not."""
     assert has_reasoning_marks(text) is found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>is it 3?</think>2",
+        "[THINK]is it 3?[/THINK]2",
+        f"{ANALYSIS}is it 3?<|end|>{FINAL}2",
+        "2",
+    ],
+)
+def test_text_behind_thoughts(text):
+    assert text_behind_thoughts(text) == "2"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.utilities.model_json import MAX_DEPTH, read_value, read_whole
+from Middleware.utilities.model_json import MAX_DEPTH, read_value, read_whole, value_at
 
 VALUES = [
     {"a": [1, -2.5e3, "x", True, False, None], "b": {"c": []}},
@@ -75,3 +75,24 @@ def test_deep_nesting_is_refused_before_python_gives_up():
     assert read_whole("[" * MAX_DEPTH + "]" * MAX_DEPTH)
     with pytest.raises(ValueError, match="too deeply"):
         read_whole("[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "found"),
+    [
+        ("", {"a/b": [1, {"~": 2}], "0": 3}),
+        ("/a~1b/0", 1),
+        ("/a~1b/1/~0", 2),
+        ("/0", 3),
+    ],
+)
+def test_a_pointer_leads_to_a_value(pointer, found):
+    assert value_at({"a/b": [1, {"~": 2}], "0": 3}, pointer) == found
+
+
+@pytest.mark.parametrize(
+    "pointer", ["/1", "/l/2", "/l/-1", "/l/01", "/l/x", "/l/\u0661", "/l/0/x", "/l/" + "9" * 5000]
+)
+def test_a_pointer_that_leads_nowhere(pointer):
+    with pytest.raises(LookupError):
+        value_at({"l": [1, 2]}, pointer)

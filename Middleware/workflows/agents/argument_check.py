@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from Middleware.config.validation import ForeignBreach, foreign_check
+from Middleware.utilities.model_json import value_at
 
 _KINDS = {
     "object": "an object",
@@ -99,19 +100,13 @@ def _drop_lost_references(part: Any, whole: Any) -> None:
 
 
 def _leads_somewhere(reference: Any, whole: Any) -> bool:
-    """A JSON pointer (RFC 6901) to an object; names of other kinds are not looked for."""
+    """A JSON pointer to an object; names of other kinds are not looked for."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return False
-    place = whole
-    for step in unquote(reference[1:]).split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
-            place = place[int(name)]
-        elif isinstance(place, dict) and name in place:
-            place = place[name]
-        else:
-            return False
-    return isinstance(place, dict)
+    try:
+        return isinstance(value_at(whole, unquote(reference[1:])), dict)
+    except LookupError:
+        return False
 
 
 _OF_NAMES = frozenset(["properties", "$defs", "definitions", "dependentSchemas"])

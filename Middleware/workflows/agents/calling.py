@@ -60,9 +60,14 @@ class StepCall:
         """Whether the tool was called: a repeat and a call over the limit are refused too."""
         return self.outcome != REFUSED
 
-    def in_openai_form(self) -> JsonObject:
+    def for_model(self) -> JsonObject:
+        """As it goes back to the model."""
+        return {**self.for_client(), **self.extras}
+
+    def for_client(self) -> JsonObject:
+        """In OpenAI's form, without what stood beside it: signatures reach no client."""
         function = {"name": self.read.name, "arguments": self.read.arguments_text}
-        return {"id": self.id, "type": "function", "function": function, **self.extras}
+        return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(slots=True, eq=False)
@@ -168,7 +173,7 @@ class NativeCalling(Calling):
 
     def model_turn(self, answer: StepAnswer, calls: Sequence[StepCall]) -> Message:
         turn = self._turn(answer.text, answer)
-        return {**turn, "tool_calls": [call.in_openai_form() for call in calls]}
+        return {**turn, "tool_calls": [call.for_model() for call in calls]}
 
     def result_of(self, call: StepCall) -> Result:
         turn = {"role": "tool", "tool_call_id": call.id, "content": call.result}

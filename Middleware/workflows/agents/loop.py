@@ -352,10 +352,7 @@ class AgentLoop:
             is_json=self._calling.is_json,
         )
         kept_loops.keep(self._place(), [call.id for call in calls], loop)
-        sent = [{"index": place, **call.in_openai_form()} for place, call in enumerate(calls)]
-        for call in sent:
-            for extra in [key for key in call if key not in ("index", "id", "type", "function")]:
-                del call[extra]  # signatures reach no client
+        sent = [{"index": place, **call.for_client()} for place, call in enumerate(calls)]
         yield self._end_step(StepEnd(may_go_on=True))
         yield [{"token": "", "finish_reason": None, "tool_calls": sent}]
         yield from self._finish(replace(answer, finish_reason="tool_calls"), StepEnd(said=True))

@@ -75,9 +75,8 @@ def _list_of(context: ExecutionContext, name: str) -> list[dict[str, Any]]:
     if dead_servers.is_dead(key):
         context.warn(f"{missing}: it did not answer a moment ago")
         return []
-    place = f"{context.workflow_file.file}, node {context.node_number}"
     try:
-        offered = MCPClient(place).list_tools(name, LIST_S)
+        offered = MCPClient(context.place).list_tools(name, LIST_S)
     except MCPToolCallError as error:
         context.warn(f"{missing}: {error}")
         dead_servers.note(key)

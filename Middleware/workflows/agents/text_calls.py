@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -253,7 +254,7 @@ Follower = Generator[None, str, None]
 """Is sent one character after the other and ends at the first that cannot belong to calls."""
 
 
-class _Candidate:
+class _Candidate(ABC):
     """What began like calls, as far as it has come."""
 
     def __init__(self, knows: Callable[[str], bool]) -> None:
@@ -291,8 +292,9 @@ class _Candidate:
             return [*self.calls, TextCall(self.broken_name, "".join(self._signs))]
         return None
 
+    @abstractmethod
     def _follow(self) -> Follower:
-        raise NotImplementedError
+        """Adds the calls that are written, as far as they go."""
 
     def _literal(self, sign: str, options: Sequence[str]) -> Generator[None, str, str | None]:
         """The one of `options` that is written here, `sign` first; None: none is."""

@@ -7,7 +7,6 @@ agents.md 2 and 7.
 
 from __future__ import annotations
 
-import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -42,7 +41,14 @@ from Middleware.workflows.models.execution_context import (
     is_tool_call_answer,
     result_text,
 )
-from Middleware.workflows.tools.dynamic_module_loader import find_script, log_script_error, script_function
+from Middleware.workflows.models.node_keys import MAX_SECONDS
+from Middleware.workflows.tools.dynamic_module_loader import (
+    ScriptAbandoned,
+    find_script,
+    log_script_error,
+    run_in_time,
+    script_function,
+)
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 from Middleware.workflows.tools.mcp_request import read_server
 from Middleware.workflows.tools.web import WebAnswer, WebError, WebRequest, exchange, host_of
@@ -54,11 +60,7 @@ CONNECT_S = 10.0
 
 
 def _limit(context: ExecutionContext, own: float | None) -> float:
-    return float(own if own is not None else context.value("toolTimeout"))
-
-
-def _place(context: ExecutionContext) -> str:
-    return f"{context.workflow_file.file}, node {context.node_number}"
+    return min(float(own if own is not None else context.value("toolTimeout")), MAX_SECONDS)
 
 
 def _call_id(context: ExecutionContext) -> str:
@@ -95,7 +97,7 @@ def _call_server(
     context: ExecutionContext, server: str, name: str, timeout_s: float, arguments: dict[str, Any]
 ) -> str:
     begun = time.monotonic()
-    client = MCPClient(_place(context), brief_media=True)
+    client = MCPClient(context.place, brief_media=True)
     try:
         text = client.call_tool(server, name, arguments, timeout_s)
         return _without_secrets(text, *read_server(context.snapshot, server).secrets)
@@ -203,7 +205,7 @@ def _fetch_page(
         total_s=timeout_s,
         max_bytes=PAGE_BYTES,
         policy=policy,
-        caller=_place(context),
+        caller=context.place,
     )
     try:
         answer = exchange(request, _call_id(context))
@@ -256,54 +258,36 @@ def _run_script(context: ExecutionContext, path: Path, timeout_s: float, argumen
         with enter_request(caller):
             return script_function(path)(**arguments)
 
-    value = _in_time(work, caller.request_id, timeout_s, path)
+    value = _until_cancelled(work, caller.request_id, timeout_s, path)
     return _without_secrets(value if isinstance(value, str) else "" if value is None else json_text(value))
 
 
-def _in_time(work: Callable[[], Any], request_id: str, timeout_s: float, path: Path) -> Any:
-    """The value of `work`, made in a thread of its own that nobody waits for longer than need be.
-
-    Raises ToolFailed, RequestCancelled.
-    """
-    outcome: list[Any] = []
-    errors: list[BaseException] = []
+def _until_cancelled(work: Callable[[], Any], request_id: str, timeout_s: float, path: Path) -> Any:
+    """What a script returns. Raises ToolFailed, RequestCancelled."""
     over = threading.Event()
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:  # a script may raise anything, SystemExit too
-            errors.append(error)
-        finally:
-            over.set()
-
-    worker = threading.Thread(
-        target=contextvars.copy_context().run, args=(run,), name=f"script {path.name}", daemon=True
-    )
-    worker.start()
     cancellation_service.register_abort_callback(request_id, over.set)
     try:
-        in_time = over.wait(timeout_s)
+        return run_in_time(work, timeout_s, path.name, over)
+    except ScriptAbandoned:
+        if cancellation_service.is_cancelled(request_id):
+            raise RequestCancelled from None
+        raise _late(timeout_s) from None
+    except BaseException as error:
+        failure = _script_failure(error, path)
+        if failure is None:
+            raise
+        raise failure from error
     finally:
         cancellation_service.unregister_abort_callback(request_id, over.set)
-    if outcome:
-        return outcome[0]
-    if errors:
-        raise _script_failure(errors[0], path)
-    worker.name = f"abandoned script {path.name}"
-    if in_time:
-        raise RequestCancelled
-    raise _late(timeout_s)
 
 
-def _script_failure(error: BaseException, path: Path) -> BaseException:
+def _script_failure(error: BaseException, path: Path) -> ToolFailed | None:
+    """What a script raised, for the model; None: it is no matter of the script."""
     is_of_the_house = isinstance(error, RequestCancelled | KeyboardInterrupt)
     if is_of_the_house or type(error).__module__.partition(".")[0] in _SERVERS:
-        return error
+        return None
     log_script_error(error, path, "an agent")
-    failure = ToolFailed(_without_secrets(str(error) or type(error).__name__))
-    failure.__cause__ = error
-    return failure
+    return ToolFailed(_without_secrets(str(error) or type(error).__name__))
 
 
 # --------------------------------------------------------------------------

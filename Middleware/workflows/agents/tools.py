@@ -145,8 +145,9 @@ def _within_limits(context: ExecutionContext, tools: list[AgentTool]) -> list[Ag
     tokens = sum(
         estimate_tokens(t.description) + estimate_json_tokens(json_text(t.parameters)) for t in tools
     )
-    place = f"{context.workflow_file.file}, node {context.node_number}"
-    if (len(tools) > MANY_TOOLS or tokens > MANY_TOKENS) and context.snapshot.is_new(f"{place}: many tools"):
+    if (len(tools) > MANY_TOOLS or tokens > MANY_TOKENS) and context.snapshot.is_new(
+        f"{context.place}: many tools"
+    ):
         context.warn(
             f"the {len(tools)} tools take about {tokens} tokens of each prompt, and small models lose "
             "their way among so many: name fewer, for example with a pattern"

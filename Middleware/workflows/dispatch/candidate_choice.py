@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from Middleware.common.types import JsonObject
-from Middleware.utilities.model_json import json_values, places_of_json, read_value
+from Middleware.utilities.model_json import json_values, places_of_json, read_value, value_at
 
 LAST_NUMBER, LAST_LINE, JSON_PATH = "last_number", "last_line", "json:"
 VOTE_ALLOWED = (
@@ -86,25 +86,10 @@ def _json_vote(text: str, path: str) -> Value | None:
     for place in places_of_json(text):
         for _, value, _ in json_values(place, read_value):
             try:
-                return _canonical(_at(value, path))
+                return _canonical(value_at(value, path))
             except LookupError:
                 continue
     return None
-
-
-def _at(value: Any, path: str) -> Any:
-    """Raises LookupError."""
-    for part in path.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, list):
-            if not re.fullmatch(r"0|[1-9]\d*", name, re.ASCII):
-                raise LookupError(name)
-            value = value[int(name)]
-        elif isinstance(value, dict):
-            value = value[name]
-        else:
-            raise LookupError(name)
-    return value
 
 
 def _canonical(value: Any) -> Value:

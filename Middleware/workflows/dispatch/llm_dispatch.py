@@ -23,7 +23,7 @@ from Middleware.llmapis.dialects.message_building import structured_output_block
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_handler import LlmHandler
 from Middleware.llmapis.llm_text import LlmText, count_call
-from Middleware.llmapis.reasoning_parser import reasoning_splitter
+from Middleware.llmapis.reasoning_parser import text_behind_thoughts
 from Middleware.services.compacted_messages import summary_end
 from Middleware.utilities.model_json import json_values, object_of, places_of_json
 from Middleware.utilities.prompt_extraction_utils import leading_system_messages
@@ -138,18 +138,11 @@ def call_of(text: str, demand: Demand) -> JsonObject | None:
     The call may be in a code fence, between words or in a list, and behind thoughts; but it must be the only
     one: nobody knows which of two is meant.
     """
-    answer = _behind_thoughts(text)
+    answer = text_behind_thoughts(text)
     for place in places_of_json(answer):
         if found := set(_calls_in(place, demand)):
             return _answer(*found.pop()) if len(found) == 1 else None
     return None
-
-
-def _behind_thoughts(text: str) -> str:
-    splitter = reasoning_splitter("auto")
-    if splitter is None:
-        return text
-    return splitter.feed(text)[1] + splitter.finish()[1]
 
 
 def _calls_in(text: str, demand: Demand) -> Iterator[tuple[str, str]]:

@@ -224,6 +224,11 @@ class ExecutionContext(ABC):
         return self.question.tool_choice
 
     @property
+    def place(self) -> str:
+        """The node, for a log line."""
+        return f"{self.workflow_file.file}, node {self.node_number}"
+
+    @property
     def workflow_config(self) -> Mapping[str, Any]:
         return self.workflow_file.variables
 
@@ -285,29 +290,29 @@ class ExecutionContext(ABC):
         """Whether models are stubs, which all say the same."""
         return False
 
+    @abstractmethod
     def prepared(self, call: LlmCall) -> LlmCall:
         """The call with its prompt, so that it can be dispatched several times and asks the same each time.
         Raises ConfigError, ValueError as `dispatch`."""
-        return call
 
+    @abstractmethod
     def branch(self, branch: Branch) -> ExecutionContext:
         """This context for one of several calls: its model, its notes, its part of the trace. Raises
         ConfigError."""
-        return self
 
+    @abstractmethod
     def clean(self, answer: NodeValue) -> CleanAnswer:
         """The text of an answer of this context's model, cleaned as an answer of its own; in `thinking` its
         thoughts, which are no part of it."""
-        return CleanAnswer(result_text(answer))
 
+    @abstractmethod
     def take_answer(self, of: ExecutionContext | None, usage: JsonObject | None = None) -> None:
         """The node's answer is that of the branch `of`: its thoughts and numbers are the node's. None: the
         answer is made of several, which took `usage` together."""
-        raise NotImplementedError
 
+    @abstractmethod
     def note_value(self, name: str, text: str) -> None:
         """Another value for the nodes behind: `{agent<N><name>}`."""
-        raise NotImplementedError
 
     def embeddings(self, endpoint: str) -> EmbeddingService:
         """What makes vectors. Raises ConfigError for an endpoint that is missing or not for embeddings."""

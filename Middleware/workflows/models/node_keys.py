@@ -24,6 +24,8 @@ from Middleware.config.users import (
 Keys = Mapping[str, "NodeKey"]
 
 DEFAULT_TYPE = "Standard"
+MAX_SECONDS = 2_000_000.0
+"""A longer wait than the system's clocks can count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def call_script(
     def call() -> Any:
         return _outcome(path, caller, lambda: invoke(*args, **kwargs))
 
-    return call() if timeout_s is None else _in_time(call, timeout_s, path.name)
+    return call() if timeout_s is None else run_in_time(call, timeout_s, path.name)
 
 
 def script_function(path: Path) -> Callable[..., Any]:
@@ -282,23 +282,35 @@ def log_script_error(error: BaseException, path: Path, caller: str) -> None:
     )
 
 
-def _in_time(call: Callable[[], Any], timeout_s: float, name: str) -> Any:
+class ScriptAbandoned(TimeoutError):
+    """A script was given up; it goes on in its thread, unheard."""
+
+
+def run_in_time(
+    work: Callable[[], Any], timeout_s: float, name: str, over: threading.Event | None = None
+) -> Any:
+    """The value of `work`, made in a thread of its own that nobody waits for longer than need be. `over`: to
+    be set by whoever does not want it any more. Raises ScriptAbandoned, and whatever `work` raises.
+    """
     values: list[Any] = []
     errors: list[BaseException] = []
+    over = over or threading.Event()
 
-    def work() -> None:
+    def run() -> None:
         try:
-            values.append(call())
-        except BaseException as error:
+            values.append(work())
+        except BaseException as error:  # a script may raise anything, SystemExit too
             errors.append(error)
+        finally:
+            over.set()
 
     context = contextvars.copy_context()
-    worker = threading.Thread(target=context.run, args=(work,), name=f"script {name}", daemon=True)
+    worker = threading.Thread(target=context.run, args=(run,), name=f"script {name}", daemon=True)
     worker.start()
-    worker.join(timeout_s)
-    if worker.is_alive():
-        worker.name = f"abandoned script {name}"
-        raise TimeoutError(f"the script {name} took longer than {timeout_s} seconds")
+    over.wait(timeout_s)
+    if values:
+        return values[0]
     if errors:
         raise errors[0]
-    return values[0]
+    worker.name = f"abandoned script {name}"
+    raise ScriptAbandoned(f"the script {name} took longer than {timeout_s} seconds")

@@ -55,6 +55,14 @@ class TestKept:
         clock.now = KEPT_FOR_S
         assert kept.find(PLACE, ["a", "b"]) is None
 
+    def test_what_is_over_is_let_go(self, clock):
+        """With the next one that is kept, however much room there is."""
+        kept = KeptLoops(clock)
+        kept.keep(PLACE, ["a"], loop("a"))
+        clock.now = KEPT_FOR_S
+        kept.keep(PLACE, ["b"], loop("b"))
+        assert list(kept._kept) == [(PLACE, "b")]
+
     def test_of_one_node_of_one_user(self, clock):
         """The same id elsewhere is another one."""
         kept = KeptLoops(clock)

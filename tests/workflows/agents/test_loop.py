@@ -286,6 +286,28 @@ class TestClientTools:
         assert answer.tool_calls == [call("ask_user", "q1")]
         assert bench.model.calls[0].tools[-1] == ASK_USER
 
+    def test_what_stood_beside_the_call_waits_for_its_result(self, bench):
+        """A signature reaches no client; the model gets it back."""
+        extra = {"google": {"thought_signature": "c2ln"}}
+        reply = asks({**call("ask_user", "q1"), "extra_content": extra})
+        bench.house.workflow("Main", {**bench.node, "allowTools": True})
+        bench.model.replies = [reply]
+        sent = [
+            chunk
+            for batch in bench.house.open("Main", stream=bench.stream, tools=[ASK_USER])
+            for chunk in batch
+        ]
+        assert [chunk["tool_calls"] for chunk in sent if "tool_calls" in chunk] == [
+            [{"index": 0, **call("ask_user", "q1")}]
+        ]
+        back = [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "", "tool_calls": [call("ask_user", "q1")]},
+            {"role": "tool", "tool_call_id": "q1", "content": "yes"},
+        ]
+        bench.ask("ok", say=back, allowTools=True, tools=[ASK_USER])
+        assert bench.sent[0][0]["tool_calls"][0]["extra_content"] == extra
+
     def test_the_loop_goes_on_when_its_result_comes(self, bench):
         """What it did before stands in front; steps go on counting."""
         bench.ask(asks(call(path="a")), asks(call("ask_user", "q1")), allowTools=True, tools=[ASK_USER])
@@ -476,6 +498,16 @@ class TestBackups:
         bench.house.endpoint("third")
         assert bench.ask(asks(call(path="a")), failure(), "ok").text == "ok"
         assert [len(turns) for turns in bench.sent] == [0, 2, 2]
+
+    def test_one_whose_server_refuses_tools_says_nothing_of_the_first(self, bench, failure):
+        """The node fails; when the first one is back it is offered its tools."""
+        bench.house.endpoint("chat", backupEndpointName="other")
+        bench.house.endpoint("other")
+        refusal = BackendError("other", "bad_request", "tiny:latest does not support tools", status=400)
+        with pytest.raises(WorkflowError, match="does not support tools"):
+            bench.ask(failure(), refusal)
+        assert bench.ask("ok").text == "ok"
+        assert bench.model.calls[0].tools
 
 
 class TestAgentsInAgents:

@@ -17,6 +17,7 @@ from Middleware.config import endpoints
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.workflows.agents import mcp_lists
 from Middleware.workflows.agents.agent_tool import AgentTool, ToolFailed, ToolTimedOut
+from Middleware.workflows.models.node_keys import MAX_SECONDS
 from Middleware.workflows.tools import mcp_doors
 from tests.e2e.conftest import HOUSE
 from tests.patience import PATIENCE_S, wait_until
@@ -292,6 +293,16 @@ class TestMemories:
     def test_the_memories_of_the_discussion(self, bench: ToolBench) -> None:
         bench.has_discussion = True
         assert "No relevant memories" in make(bench, bench.tool({"memory": "vector"}), query="dragon")
+
+
+def test_a_limit_that_no_clock_can_count(tool_bench: ToolBench) -> None:
+    """The longest that one can stands for it, of the node and of an entry."""
+    script = tool_bench.write("dice.py", "def Invoke(): return 6")
+    tool_bench.write("Workflows/ana/Chat.json", '[{"type": "StaticResponse", "content": "x"}]')
+    own = tool_bench.tool({"python": str(script), "timeout": 1e12})
+    assert (make(tool_bench, own), own.timeout_s) == ("6", MAX_SECONDS)
+    chat = tool_bench.tool({"workflow": "Chat"}, toolTimeout=1e12)
+    assert (make(tool_bench, chat), chat.timeout_s) == ("value of Chat", MAX_SECONDS)
 
 
 def test_a_workflow_error_is_a_sentence(tool_bench: ToolBench) -> None:

@@ -17,7 +17,14 @@ from Middleware.config.validation import check
 from Middleware.config.workflows import WorkflowFile
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.workflows.handlers.node_types import NODES, node_handler, node_schema
-from Middleware.workflows.models.execution_context import ChildCall, ExecutionContext, LlmCall
+from Middleware.workflows.models.execution_context import (
+    Branch,
+    ChildCall,
+    CleanAnswer,
+    ExecutionContext,
+    LlmCall,
+    result_text,
+)
 
 
 class FakeEngine:
@@ -31,6 +38,8 @@ class FakeEngine:
         self.calls: list[LlmCall] = []
         self.child: Callable[[ChildCall], Any] = lambda call: f"value of {call.name}"
         self.reply: Callable[[LlmCall], Any] = lambda call: f"reply {len(self.calls)}"
+        self.taken: list[ExecutionContext | None] = []
+        self.noted: dict[str, str] = {}
         self.locks: list[str] = []
         self.held = False
         self.cancelled = False
@@ -99,6 +108,21 @@ class FakeContext(ExecutionContext):
 
     def with_node(self, config: Any) -> ExecutionContext:
         return self.engine.with_node(self, config)
+
+    def prepared(self, call: LlmCall) -> LlmCall:
+        return call
+
+    def branch(self, branch: Branch) -> ExecutionContext:
+        return self
+
+    def clean(self, answer: Any) -> CleanAnswer:
+        return CleanAnswer(result_text(answer))
+
+    def take_answer(self, of: ExecutionContext | None, usage: Any = None) -> None:
+        self.engine.taken.append(of)
+
+    def note_value(self, name: str, text: str) -> None:
+        self.engine.noted[name] = text
 
     def acquire_lock(self, lock_id: str) -> bool:
         return self.engine.acquire_lock(self, lock_id)

@@ -19,11 +19,8 @@ from Middleware.config.endpoints import ENV_REFERENCE, from_environment
 from Middleware.utilities.model_json import is_json
 from Middleware.utilities.network_security_utils import AddressPolicy
 from Middleware.workflows.models.execution_context import ExecutionContext
-from Middleware.workflows.models.node_keys import Keys, NodeKey, one_of
+from Middleware.workflows.models.node_keys import MAX_SECONDS, Keys, NodeKey, one_of
 from Middleware.workflows.variables.format_text import Found, Origin, fill_pieces, join_pieces
-
-MAX_SECONDS = 2_000_000.0
-"""A longer wait than the system's clocks can count."""
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _EXPRESSION = re.compile(r"\{\{[^{}]*\}\}")
@@ -125,13 +122,8 @@ def check_proxy(context: ExecutionContext, proxy: str, policy: AddressPolicy) ->
         return
     if proxy.lower().startswith("socks5h:"):
         raise wrong("proxy", "no socks5h proxy beside 'blockPrivateAddresses'")
-    if context.snapshot.is_new(f"{place(context)}: a proxy beside a guard"):
+    if context.snapshot.is_new(f"{context.place}: a proxy beside a guard"):
         context.warn("the proxy resolves names itself, so the checked address cannot be held to")
-
-
-def place(context: ExecutionContext) -> str:
-    """The node, for a log line."""
-    return f"{context.workflow_file.file}, node {context.node_number}"
 
 
 def _allowed_hosts(context: ExecutionContext) -> tuple[str, ...] | None:

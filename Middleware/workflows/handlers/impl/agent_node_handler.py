@@ -24,13 +24,12 @@ from Middleware.workflows.handlers.base.base_workflow_node_handler import (
     MACHINE,
     PAGES,
     ChildName,
-    WorkflowNodeHandler,
 )
+from Middleware.workflows.handlers.base.model_node_handler import ModelNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import (
     AgentSteps,
     ExecutionContext,
-    LlmCall,
     NodeResult,
     NodeStream,
 )
@@ -82,7 +81,7 @@ _SECONDS = INTEGER.but(
 
 
 @NODES.register("Agent")
-class AgentNode(WorkflowNodeHandler):
+class AgentNode(ModelNodeHandler):
     """Asks its endpoint, makes the calls of tools that the model asks for, and asks again until it answers.
     The output is the text of all steps."""
 
@@ -137,10 +136,6 @@ class AgentNode(WorkflowNodeHandler):
         ),
         "maxResponseSizeInTokens": MODEL_NODES["maxResponseSizeInTokens"].but(default=2048),
     }
-    CALLS_MODEL = True
-
-    def takes_pictures(self, config: NodeConfig) -> bool:
-        return bool(config.get("acceptImages"))
 
     def children(self, config: NodeConfig) -> list[ChildName]:
         return [
@@ -206,17 +201,10 @@ class AgentNode(WorkflowNodeHandler):
         return notes
 
     def first_call(self, context: ExecutionContext) -> CallArguments | None:
-        return first_step(context, self._call(context))
-
-    def _call(self, context: ExecutionContext) -> LlmCall:
-        return LlmCall(
-            llm_takes_images=self.takes_pictures(context.config),
-            max_images=context.value("maxImagesToSend"),
-            for_agent=True,
-        )
+        return first_step(context, self.own_call(context))
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        loop = AgentLoop(context, self._call(context))
+        loop = AgentLoop(context, self.own_call(context))
         tool_calls: Callable[[], str] = loop.tool_calls
         steps = AgentSteps(context.value("stepText") == THINKING, tool_calls)
         return NodeStream(loop.batches(), steps=steps)

@@ -17,7 +17,7 @@ from Middleware.common.errors import (
 )
 from Middleware.common.types import JsonObject, NodeConfig
 from Middleware.llmapis.dialects.message_building import structured_output_block
-from Middleware.llmapis.reasoning_parser import reasoning_splitter
+from Middleware.llmapis.reasoning_parser import text_behind_thoughts
 from Middleware.services.answers import full_usage
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.utilities.sensitive_logging_utils import loggable_error
@@ -32,7 +32,8 @@ from Middleware.workflows.dispatch.candidate_choice import (
     named_best,
     vote_reader,
 )
-from Middleware.workflows.handlers.base.base_workflow_node_handler import ModelChoice, WorkflowNodeHandler
+from Middleware.workflows.handlers.base.base_workflow_node_handler import ModelChoice
+from Middleware.workflows.handlers.base.model_node_handler import ModelNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import (
     Branch,
@@ -129,7 +130,7 @@ _ENTRY: JsonObject = {
 
 
 @NODES.register("Candidates")
-class CandidatesNode(WorkflowNodeHandler):
+class CandidatesNode(ModelNodeHandler):
     """Asks for several answers at the same time and makes one of them: a judge chooses, they vote, or a model
     merges them."""
 
@@ -177,17 +178,9 @@ class CandidatesNode(WorkflowNodeHandler):
         ),
     }
     RUNS_DRY = True
-    CALLS_MODEL = True
-
-    def takes_pictures(self, config: NodeConfig) -> bool:
-        return bool(config.get("acceptImages"))
 
     def call_to_read(self, context: ExecutionContext) -> LlmCall:
-        return LlmCall(
-            llm_takes_images=self.takes_pictures(context.config),
-            max_images=context.value("maxImagesToSend"),
-            stream=False,
-        )
+        return replace(self.own_call(context), stream=False)
 
     def model_choices(self, config: NodeConfig) -> list[ModelChoice]:
         own = {
@@ -440,7 +433,7 @@ class _Round:
         return self._chosen(left[0 if best is None else best - 1])
 
     def _best(self, count: int, prompt: str) -> int | None:
-        """The number that the judge gives."""
+        """The number that the judge gives; thoughts that no rule of its endpoint knows are full of others."""
         context = self._second_context((*_OF_THE_CONVERSATION, *_OF_THE_ANSWER))
         model = context.llm_handler
         schema = None
@@ -451,7 +444,7 @@ class _Round:
         reply = context.dispatch(replace(call, system_prompt="", schema=schema, stream=False))
         if isinstance(reply, NodeStream):
             raise TypeError("a judge's reply comes whole")
-        return named_best(_behind_thoughts(str(context.clean(reply))), count)
+        return named_best(text_behind_thoughts(str(context.clean(reply))), count)
 
     def _merged(self, left: Sequence[Candidate]) -> NodeResult:
         for candidate in left:
@@ -495,9 +488,3 @@ def _models_in(context: ExecutionContext) -> tuple[Model, ...]:
     """What is asked; the number of a node that says none is its default. Raises ConfigError."""
     models = context.value("candidates")
     return models if isinstance(models, tuple) else candidate_models(models)
-
-
-def _behind_thoughts(text: str) -> str:
-    """A reply without the thoughts that no rule of its endpoint knows: they are full of numbers."""
-    splitter = reasoning_splitter("auto")
-    return text if splitter is None else splitter.feed(text)[1] + splitter.finish()[1]

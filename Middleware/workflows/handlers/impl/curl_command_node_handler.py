@@ -92,7 +92,7 @@ class CurlCommandNode(WorkflowNodeHandler):
         try:
             whole, hidden = " ".join(["curl", *args]), secrets_of_words(args)
             with (
-                log_outside_call("curl", _host(args), fields.place(context)) as outcome,
+                log_outside_call("curl", _host(args), context.place) as outcome,
                 outside_call(context.trace, "command", "curl", place=whole, secrets=hidden) as call,
             ):
                 run = _run_guarded(args, settings) if settings.policy.guards else _plain(args, settings)

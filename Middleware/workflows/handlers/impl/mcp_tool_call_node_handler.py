@@ -9,10 +9,10 @@ from Middleware.common.errors import ConfigError
 from Middleware.config.keys import NOTHING, Shape
 from Middleware.services.run_trace import json_text, outside_call
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
-from Middleware.workflows.handlers.base.outside_fields import fill_values, place
+from Middleware.workflows.handlers.base.outside_fields import fill_values
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, NodeResult
-from Middleware.workflows.models.node_keys import ANY, NEEDED_TEXT, Keys, one_of, read_filled
+from Middleware.workflows.models.node_keys import ANY, MAX_SECONDS, NEEDED_TEXT, Keys, one_of, read_filled
 from Middleware.workflows.tools.mcp_client_tool import MCPClient, MCPToolCallError
 
 
@@ -24,7 +24,7 @@ def _read_seconds(value: Any) -> float:
         seconds = math.nan
     if not 0 < seconds < math.inf:
         raise ConfigError(f"'timeout' is {value!r}; it must be a number of seconds above 0")
-    return seconds
+    return min(seconds, MAX_SECONDS)
 
 
 _TIMEOUT: Shape = {
@@ -71,7 +71,7 @@ class MCPToolCallNode(WorkflowNodeHandler):
         try:
             whole, body = f"{server}: {tool}", json_text(arguments).encode("utf-8", "replace")
             with outside_call(context.trace, "mcp", authored, place=whole, body=body) as call:
-                text = MCPClient(place(context)).call_tool(server, tool, arguments, timeout_s)
+                text = MCPClient(context.place).call_tool(server, tool, arguments, timeout_s)
                 call.note_answer(text)
                 return text
         except MCPToolCallError as error:

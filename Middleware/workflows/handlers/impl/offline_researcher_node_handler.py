@@ -47,7 +47,7 @@ class _ResearcherNode(WorkflowNodeHandler):
             timeout_s=context.value("timeoutSeconds"),
             include_sources=context.value("includeSources"),
             request_id=context.request_id,
-            caller=fields.place(context),
+            caller=context.place,
             trace=context.trace,
         )
 

@@ -45,9 +45,7 @@ class _WikiNode(WorkflowNodeHandler):
     def handle(self, context: ExecutionContext) -> str:
         prompt = fields.filled_text(context.value("promptToSearch"), context.fill)
         question = {"prompt": prompt, **self.numbers(context)}
-        return ask(
-            self.KIND, context.user, question, context.request_id, fields.place(context), trace=context.trace
-        )
+        return ask(self.KIND, context.user, question, context.request_id, context.place, trace=context.trace)
 
     def numbers(self, context: ExecutionContext) -> WikiQuery:
         """What is asked for beside the prompt."""

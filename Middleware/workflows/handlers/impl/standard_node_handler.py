@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from Middleware.common.types import NodeConfig
-from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
+from Middleware.workflows.handlers.base.model_node_handler import ModelNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall, NodeResult
 from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, READ_AHEAD, Keys
 
 
 @NODES.register("Standard")
-class StandardNode(WorkflowNodeHandler):
+class StandardNode(ModelNodeHandler):
     """Sends the node's prompt, or the conversation, to its endpoint. The output is the model's answer."""
 
     KEYS: ClassVar[Keys] = {
@@ -20,16 +19,9 @@ class StandardNode(WorkflowNodeHandler):
         "readAhead": READ_AHEAD,
     }
     RUNS_DRY = True
-    CALLS_MODEL = True
-
-    def takes_pictures(self, config: NodeConfig) -> bool:
-        return bool(config.get("acceptImages"))
 
     def call_to_read(self, context: ExecutionContext) -> LlmCall:
-        return LlmCall(
-            llm_takes_images=self.takes_pictures(context.config),
-            max_images=context.value("maxImagesToSend"),
-        )
+        return self.own_call(context)
 
     def handle(self, context: ExecutionContext) -> NodeResult:
-        return context.dispatch(self.call_to_read(context))
+        return context.dispatch(self.own_call(context))

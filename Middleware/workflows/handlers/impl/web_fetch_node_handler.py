@@ -139,7 +139,7 @@ def _request(context: ExecutionContext) -> WebRequest:
         cap,
         policy,
         private,
-        fields.place(context),
+        context.place,
     )
 
 

@@ -42,7 +42,9 @@ class TestCall:
         with pytest.raises(MCPToolCallError, match=r"timed out after 0\.5 seconds"):
             bench("MCPToolCall", server="tests", tool="slow", arguments={"seconds": 100}, timeout=" 0.5 ")
 
-    @pytest.mark.parametrize(("fields", "seconds"), [({}, 30.0), ({"timeout": "2.5"}, 2.5)])
+    @pytest.mark.parametrize(
+        ("fields", "seconds"), [({}, 30.0), ({"timeout": "2.5"}, 2.5), ({"timeout": 1e12}, 2_000_000.0)]
+    )
     def test_how_long_a_call_may_take(self, bench, monkeypatch, fields, seconds):
         """Half a minute by default."""
         limits, call = [], MCPClient.call_tool
