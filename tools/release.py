@@ -50,7 +50,8 @@ def refuse_example_address(setup: str) -> None:
     would name it for ever.
     """
     if found := re.search(rf"^ +(\w+) = \S*/{EXAMPLE_OWNER}/", setup, re.M):
-        raise SystemExit(f"setup.cfg, project_urls, {found[1]}: put your repository in place of {EXAMPLE_OWNER}")
+        place = f"setup.cfg, project_urls, {found[1]}"
+        raise SystemExit(f"{place}: put your repository in place of {EXAMPLE_OWNER}")
 
 
 def build(target: Path, source: Path = HOUSE, *, isolated: bool = True) -> list[Path]:
