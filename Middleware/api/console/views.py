@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
 from Middleware.api.console import (
+    again,
     call_views,
     endpoint_views,
     events,
@@ -371,6 +372,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     help_index.HELP_ROUTES,
     file_views.ROUTES,
     DRY_RUN_ROUTES,
+    again.AGAIN_ROUTES,
     NAME_ROUTES,
     workflow_files.ROUTES,
 )
