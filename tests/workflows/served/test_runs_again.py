@@ -143,14 +143,15 @@ class TestOtherRequests:
 
     def test_a_call_of_a_tool(self, served, house):
         house.workflow("_DefaultWorkflow", say("<{agent1Input}>", "Answer"), folder="_shared/helper")
-        house.write("Workflows/_shared/helper/_Tool", {"description": "Helps."})
-        served.save_user(exposeWorkflowsAsTools=True, allowSharedWorkflows=True)
-        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "helper", "arguments": {"message": "Hi"}}}  # fmt: skip
-        listed = served.client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).json
-        call["params"]["name"] = listed["result"]["tools"][0]["name"]
+        tool = {"description": "Helps.", "inputs": {"port": {"required": True}}, "message": "Tide in {port}"}
+        house.write("Workflows/_shared/helper/_mcpTool", tool)
+        served.save_user()
+        params = {"name": "helper", "arguments": {"port": "Brest"}}
+        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
         before = self.post_as_client(served, "/mcp", call)
         text, run = served.again(before)
-        assert text == served.kept(before, "n0.output") and run["again_of"]["id"] == before["id"]
+        assert (text, served.kept(before, "n0.output")) == ("<Brest>", "<Brest>")
+        assert run["again_of"]["id"] == before["id"]
 
     def test_an_address_that_names_the_model(self, three, house):
         house.workflow("_DefaultWorkflow", say("novel", "Answer"), folder="_shared/novel")
