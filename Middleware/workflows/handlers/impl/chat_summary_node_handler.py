@@ -52,6 +52,8 @@ UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is
 class SummaryFromFileNode(WorkflowNodeHandler):
     """Outputs the rolling summary of the discussion as it is stored."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
@@ -67,6 +69,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     """Outputs the memories that the summary does not cover yet. Without a discussion id, it outputs pieces
     of the newest messages.
     """
+
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -89,6 +93,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
 @NODES.register("FullChatSummary")
 class FullChatSummaryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, brings the rolling summary up to date, and outputs it."""
+
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -161,10 +167,12 @@ def _whole_summary(reader: MemoryReader) -> str:
 class WriteSummaryNode(WorkflowNodeHandler):
     """Stores `input` as the summary of all existing memories, and outputs it."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
-        "input": TEXT("The new summary. Takes variables.", required=True),
+        "input": TEXT("The new summary. Takes variables.", required=True, form="text"),
     }
     KEEPS_TO_DISCUSSION = True
 
@@ -196,6 +204,8 @@ def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -
 @NODES.register("chatSummarySummarizer")
 class SummarizerNode(WorkflowNodeHandler):
     """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
+
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
