@@ -47,6 +47,7 @@ RUN = [
     "all_nodes",
     "cost",
     "asked",
+    "answer",
     "texts",
     "stood_out",
     "nodes",
