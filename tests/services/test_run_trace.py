@@ -129,6 +129,23 @@ class TestTexts:
         call = CallTrace("model", "Big", "x", "m", headers={"Authorization": "Bearer abc"}, secrets=("abc",))
         assert "abc" not in repr(call)
 
+    @pytest.mark.parametrize(
+        ("facts", "kept"),
+        [
+            ({"api_key": "abc"}, ("abc",)),
+            ({}, ()),
+            ({"api_key": ""}, ()),
+            ({"api_key": "abc", "privacy": True}, ()),
+        ],
+        ids=["key", "no-key", "empty-key", "private"],
+    )
+    def test_the_key_of_the_client_is_what_nobody_may_read(self, observers, facts, kept):
+        """Of a private request not even the key is kept: there is no text that it could stand in."""
+        observers.observe(Seen(keeps_text=True))
+        run = named(observers.begin("r1", "/api/chat"), **facts)
+        assert run.secrets == kept
+        assert "abc" not in repr(run)
+
 
 class TestRun:
     def test_its_facts(self, observers):
