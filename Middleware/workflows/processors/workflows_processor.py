@@ -25,7 +25,6 @@ from Middleware.llmapis.llm_text import LlmText, count_call, join_batches
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, TracedNode
 from Middleware.services.timestamp_service import RequestStamps
-from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.side_by_side import run_together
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.dispatch.client_wishes import refuse_wrong
@@ -52,6 +51,7 @@ from Middleware.workflows.processors.delivery import (
     finish_chunks,
     merge_chunks,
     node_trace,
+    note_failure,
     note_model,
     static_batches,
     tell_answer,
@@ -200,7 +200,7 @@ class WorkflowProcessor:
             if answer.begun and not answer.complete:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
-                record.error = loggable_error(failure)
+                note_failure(record, failure)
                 raise failure from failure.__cause__
             text = self._failure_output(record, authored, error)
             if not answer.complete:
@@ -337,7 +337,7 @@ class WorkflowProcessor:
         record.state, index = "failed", record.number - 1
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
-        record.error = loggable_error(failure)
+        note_failure(record, failure)
         if context.config.get("onNodeError") != "continue":
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)
