@@ -14,8 +14,8 @@ from tests.patience import PATIENCE_S, wait_until
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed (`test` has it)")
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest  # noqa: E402
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status  # noqa: E402
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "20"}
 """Environment of a server whose batch thread does not wait for more."""
@@ -34,9 +34,7 @@ class Got:
         self.kind = Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_")
         self.begun, self.ended = span.start_time_unix_nano, span.end_time_unix_nano
         self.attributes = values(span.attributes)
-        self.events = [
-            (event.name, event.time_unix_nano, values(event.attributes)) for event in span.events
-        ]
+        self.events = [(event.name, event.time_unix_nano, values(event.attributes)) for event in span.events]
         self.status = Status.StatusCode.Name(span.status.code).removeprefix("STATUS_CODE_")
         self.said, self.state = span.status.message, span.trace_state
 

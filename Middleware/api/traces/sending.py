@@ -85,11 +85,16 @@ class TraceWriter:
 
     def __init__(self, *, with_texts: bool = False, hidden: Collection[str] = ()) -> None:
         self.keeps_text = with_texts
-        self._log = LibraryLog()
-        self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
-        self._limits, self._hidden = SpanLimits(), tuple(hidden)
+        self._hidden = tuple(hidden)
         self._scope = InstrumentationScope("headrace", VERSION, SCHEMA_URL)
-        self._begin()
+        self._log = LibraryLog()
+        try:
+            self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+            self._limits = SpanLimits()
+            self._begin()
+        except BaseException:
+            self._log.close()
+            raise
         if self._log.last:
             logger.warning("traces: %s", self._log.last)
 
