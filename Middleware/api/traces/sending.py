@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -57,6 +58,9 @@ _MOST_STATE = 512
 """A longer `tracestate` is left out. Source: W3C Trace Context 3.3.1.5."""
 _BATCH_BESIDE_A_LOOP = 64
 _LIBRARY_LOGS = ("opentelemetry.sdk", "opentelemetry.exporter")
+_CAUSE = re.compile(r"Caused by .*: ([^'\")]+)['\")]")
+"""The last of the causes that `requests` lists."""
+_MOST_SAID = 200
 
 
 @dataclass(slots=True, eq=False)
@@ -105,6 +109,7 @@ class TraceWriter:
         asked = os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE", "")
         self._most = min(int(asked), MOST_WAITING) if asked.isdecimal() else MOST_WAITING
         self._processor: Any = None
+        self._resource: KnownResource | None = None
         self._open: dict[RunTrace, _OpenTrace] = {}
         self._exporter = CarefulExporter(self._take_out, self._readable, self._log)
 
@@ -207,7 +212,7 @@ class TraceWriter:
         events = [
             Event(
                 name,
-                self._bounded(attributes, limits.max_event_attributes, limits.max_attribute_length),
+                _bounded(attributes, limits.max_event_attributes, limits.max_attribute_length),
                 time,
             )
             for name, time, attributes in facts.events
@@ -216,8 +221,8 @@ class TraceWriter:
             name=facts.name,
             context=waiting.context,
             parent=waiting.parent,
-            resource=self._provider.resource,
-            attributes=self._bounded(
+            resource=self._own_resource(),
+            attributes=_bounded(
                 facts.attributes, limits.max_span_attributes, limits.max_span_attribute_length
             ),
             events=BoundedList.from_seq(limits.max_events, events),
@@ -228,8 +233,12 @@ class TraceWriter:
             instrumentation_scope=self._scope,
         )
 
-    def _bounded(self, attributes: dict[str, Any], most: int | None, length: int | None) -> Any:
-        return BoundedAttributes(most, attributes, immutable=True, max_value_len=length)
+    def _own_resource(self) -> Any:
+        """That of the provider, which makes another one when the process is forked."""
+        told = self._provider.resource
+        if self._resource is None or self._resource.told is not told:
+            self._resource = KnownResource(told)
+        return self._resource
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Send what waits, and end. What cannot be sent in this time is lost."""
@@ -242,6 +251,27 @@ class TraceWriter:
             processor.force_flush()
             processor.shutdown()
         self._log.close()
+
+
+def _bounded(attributes: dict[str, Any], most: int | None, length: int | None) -> Any:
+    """Within the limits of the environment; where there are none this takes no time."""
+    if length is None and (most is None or len(attributes) <= most):
+        return attributes
+    return BoundedAttributes(most, attributes, immutable=True, max_value_len=length)
+
+
+class KnownResource(Resource):  # type: ignore[misc]  # no types in a tree without the extra
+    """A resource whose hash, which the encoder asks for with each span, is made once."""
+
+    def __init__(self, told: Any) -> None:
+        super().__init__(told.attributes, told.schema_url)
+        self.told, self._hash = told, hash(told)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
 
 def _resource() -> Any:
@@ -288,7 +318,8 @@ class CarefulExporter:
         self._trouble.lost += count
 
     def export(self, batch: Sequence[WaitingSpan]) -> Any:
-        """In the batch thread. Its pause after a failure ends when the server does."""
+        """In the batch thread. Its pause after a failure ends when the server does; then one span is tried,
+        and the others are made only if that is taken."""
         self._take_out(batch)
         if self._closing and time.monotonic() > self._end:
             self._trouble.lost += len(batch)
@@ -296,7 +327,9 @@ class CarefulExporter:
         with self._ready:
             self._sending = True
         try:
-            result = self._send(batch)
+            result = self._send(batch[:1]) if self._trouble.since else SpanExportResult.SUCCESS
+            if result is SpanExportResult.SUCCESS:
+                result = self._send(batch[1:] if self._trouble.since else batch)
         finally:
             with self._ready:
                 self._sending = False
@@ -310,6 +343,8 @@ class CarefulExporter:
         return result
 
     def _send(self, batch: Sequence[WaitingSpan]) -> Any:
+        if not batch:
+            return SpanExportResult.SUCCESS
         self._log.last = ""
         spans = []
         for waiting in batch:
@@ -386,7 +421,9 @@ class LibraryLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """The first line says most; those about its further tries follow."""
         if not self.last:
-            self.last = mask_secrets(" ".join(record.getMessage().split()))[:300]
+            said = mask_secrets(" ".join(record.getMessage().split()))
+            cause = _CAUSE.search(said)
+            self.last = (cause[1] if cause else said)[:_MOST_SAID]
 
     def close(self) -> None:
         for log in self._loggers:

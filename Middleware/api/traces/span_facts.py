@@ -237,7 +237,9 @@ def _node_span(run: RunTrace, node: NodeTrace, clock: _Clock, parent: int) -> Sp
 def _call_span(
     run: RunTrace, node: NodeTrace, call: CallTrace, clock: _Clock, parent: int, shows: bool
 ) -> SpanFacts:
-    attributes: dict[str, Any] = {words.CALL_KIND: call.kind, words.CALL_OUTCOME: call.outcome}
+    attributes: dict[str, Any] = {} if call.kind == "model" else {words.CALL_KIND: call.kind}
+    if call.outcome != call.finish_reason:
+        attributes[words.CALL_OUTCOME] = call.outcome
     if call.kind in _TO_MODELS or call.kind == "embedding":
         operation = words.EMBEDDINGS if call.kind == "embedding" else words.CHAT
         name = call.model or call.answered_by

@@ -220,8 +220,6 @@ class TestModelCall:
             "gen_ai.usage.cache_creation.input_tokens": 2,
             "server.address": "127.0.0.1",
             "server.port": 8080,
-            "headrace.call.kind": "model",
-            "headrace.call.outcome": "length",
             "headrace.call.endpoint": "Big",
             "headrace.call.tries": 2,
             "headrace.call.backup_of": "Small",
