@@ -14,7 +14,8 @@ from Middleware.api.console.recorder import Cut, cut_middle
 from Middleware.api.console.run_texts import Secrets
 from Middleware.api.traces import conventions as words
 from Middleware.common.types import JsonObject
-from Middleware.services.run_trace import HEAD_BYTES, json_text
+from Middleware.services.kept_bodies import HEAD_BYTES
+from Middleware.services.run_trace import json_text
 from Middleware.utilities.model_json import object_of
 
 Mask = Callable[[str | Cut], str]

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from Middleware.api.console.run_texts import answering_node, secrets_of
+from Middleware.api.console.run_texts import answer_text, answering_node, secrets_of
 from Middleware.api.traces import conventions as words
 from Middleware.api.traces.messages import CallTexts, mask_of_run, text_attributes
 from Middleware.api.wsgi.metrics import outcome_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.services.answers import FINISH_REASONS, cache_numbers
+from Middleware.services.kept_bodies import kept_body
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
 
 OF_REQUEST = -1
@@ -166,6 +167,7 @@ def _request_span(run: RunTrace, clock: _Clock, shows: bool) -> SpanFacts:
             words.TASK: run.task,
             words.CANCELLED_BY: run.cancelled_by,
             words.STATUS_CODE: run.status,
+            words.AGAIN_OF: run.again_of and run.again_of.id,
         },
     )
     usage = run.whole_usage or run.all_usage
@@ -183,12 +185,20 @@ def _request_span(run: RunTrace, clock: _Clock, shows: bool) -> SpanFacts:
     if run.state in _FAILED_RUNS:
         span.error, span.said = _kind_of_run(run), run.error
     if shows:
-        node = answering_node(run)
-        answer, thoughts = (None, ()) if node is None else (node.output, tuple(node.thoughts))
-        span.texts = CallTexts(run.asked, run.asked_left_out, answer, thoughts, run.finish_reason or "")
+        span.texts = _texts_of(run)
     if span.said or shows:
         span.secrets = secrets_of(run)
     return span
+
+
+def _texts_of(run: RunTrace) -> CallTexts:
+    """What the client sent, and what it got."""
+    body, left_out = kept_body(run.asked)
+    node = answering_node(run)
+    called = node is not None and isinstance(node.output, dict)
+    answer = node.output if node is not None and called else answer_text(run)
+    thoughts = () if node is None else tuple(node.thoughts)
+    return CallTexts(body, left_out + run.asked_left_out, answer, thoughts, run.finish_reason or "")
 
 
 def _kind_of_run(run: RunTrace) -> str:

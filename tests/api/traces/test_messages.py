@@ -8,7 +8,7 @@ import pytest
 
 from Middleware.api.console.recorder import Cut, cut_middle
 from Middleware.api.traces.messages import CallTexts, mask_of_run, text_attributes
-from Middleware.services.run_trace import kept_body
+from Middleware.services.kept_bodies import kept_body
 
 PLAIN = mask_of_run((), ())
 
