@@ -84,8 +84,9 @@ class ApiServer:
         self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit, keys)
         self.door.count_request = gated.count_request
         self.limiter = self.app.extensions[LIMITS] = gated.limiter
-        if own is not None:
-            self.door.traffic.waiting = lambda: own.waiting
+        self.door.traffic.waiting = lambda: (
+            self.limiter.waiting_at_keys + (own.waiting if own is not None else 0)
+        )
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
         self.door.observers.observe(NodeLines())
@@ -185,11 +186,13 @@ class ApiServer:
         self.door.observers.observe(writer)
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
-        """The `gate` of the console's state (6.1)."""
-        level, running = launch_facts().concurrency_level, self.door.traffic.running
+        """The `gate` of the console's state (6.1). Who waits in front of a key's own gate waits here, too."""
+        level, before = launch_facts().concurrency_level, self.limiter.waiting_at_keys
         if gate is None:
-            return {"level": level, "limit": 0, "running": running, "waiting": 0}
-        return {"level": level, "limit": gate.limit, "running": gate.held_slots, "waiting": gate.waiting}
+            running = max(0, self.door.traffic.running - before)
+            return {"level": level, "limit": 0, "running": running, "waiting": before}
+        waiting = gate.waiting + before
+        return {"level": level, "limit": gate.limit, "running": gate.held_slots, "waiting": waiting}
 
     def console_lines(self, address: str) -> list[str]:
         """What is said of the console at a start; nothing where it was asked to be off."""
