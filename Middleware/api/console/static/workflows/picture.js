@@ -102,7 +102,8 @@ function About({ node }) {
 }
 
 /**
- * @param {{problems: import("./workflow_types.js").Problem[], pale: boolean, add: ((event: Event) => void) | null}} props
+ * @param {{problems: import("./workflow_types.js").Problem[], pale: boolean,
+ *   add: ((event: Event) => void) | null}} props
  */
 function NoPicture({ problems, pale, add }) {
   const errors = problems.filter(({ level }) => level === "error");
