@@ -1,6 +1,7 @@
 // @ts-check
 // What is known of the chosen node: what was sent, what came, what it gave, how it is written, the facts.
 import { html } from "../vendor/preact.js";
+import { FromHere } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { Came } from "./came.js";
 import { Facts, Mark, Tabs } from "../shared/parts.js";
@@ -30,7 +31,8 @@ export function NodeTabs({ run, node, k, tab, choose }) {
   const name = node.title || node.type;
   const where = listed(`node ${node.number}`, name, call && `call ${call.k + 1} of ${node.calls.length}`);
   const shown = TABS.some((one) => one.name === tab) ? tab : firstTab(node, call);
-  return html`<${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose}
+  return html`<p class="acts nodedeeds"><${FromHere} run=${run} node=${node} /></p>
+    <${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose}
     right=${where}>
     ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
     ${shown === "came" && html`<${Came} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}

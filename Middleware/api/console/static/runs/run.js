@@ -1,6 +1,7 @@
 // @ts-check
 // One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { RepeatOf, RunAgain } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
 import { firstChosen } from "./fall_scale.js";
@@ -111,10 +112,11 @@ function Head({ run, heading, node, k }) {
     ${otherWorkflow(run) && html` <span class="dim">${otherWorkflow(run)}</span>`}</h1>
     <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${run.private &&
       html`<${Lock} />`}
+    <${RepeatOf} run=${run} />
     <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
       ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"),
         { user: run.user, node: node?.number }))}>Open workflow</button>`}
-      ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
+      <${RunAgain} run=${run} edit=${tryAgain ? () => go(tryAgain) : null} />
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
 

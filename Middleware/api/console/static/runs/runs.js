@@ -10,6 +10,7 @@ import { go, turn } from "../shared/place.js";
 import { clock, counted, moment, number, seconds, shareWords } from "../shared/words.js";
 import { isActive } from "../shared/run_state.js";
 import { firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
+import { mark, marked } from "./marked.js";
 import { useCounts, useRuns } from "./runs_asked.js";
 import { runs, state } from "../shared/server.js";
 import { firstRequest } from "./commands.js";
@@ -51,6 +52,7 @@ export function Page({ place }) {
   const open = id || newest.current;
   useKeys({
     ...listKeys(".rows"),
+    m: () => mark(runs.value.get(focused() || open)),
     Escape: () => id !== "" && (go(list), focusRow(id)),
   });
   if (asked.runs && !asked.runs.length && !filtered && !id)
@@ -62,6 +64,7 @@ export function Page({ place }) {
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
       ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${open} unasked=${!id}
         filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
+      <${Marked} />
     </section>
     ${
       open && one.data
@@ -70,6 +73,16 @@ export function Page({ place }) {
           rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`
     }
   </div>`;
+}
+
+/** The run of the row that has the focus; "": none has. */
+const focused = () => /** @type {HTMLElement | null} */ (document.activeElement?.closest(".rows a"))?.dataset.id ?? "";
+
+/** The marked ones, at the foot of the list; its code is loaded by the first mark. */
+function Marked() {
+  const there = marked.value.length > 0;
+  const { data: code } = useCode(there ? "bar" : "", () => import("../compare/bar.js"));
+  return there && code ? html`<${code.CompareBar} />` : null;
 }
 
 /** @param {string} id */
@@ -199,7 +212,7 @@ function Row({ run: told, open, unasked, scale, filter }) {
     <${Mark} state=${markOf(run)} />
     <span class="l"><span class="name">${run.name ? html`<b>${run.name}</b>` : html`<span class="dim">${run.path}
     </span>`}${other && html` <span class="dim">${other}</span>`}${run.key && html` <span class="dim" title="key">
-    ${run.key}</span>`}</span>
+    ${run.key}</span>`}${run.again_of && html` <span class="dim">again of ${clock(run.again_of.wall)}</span>`}</span>
       <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(isActive(told) ? run.took_s
         : run.client_s)}</b></span></span>
     <span class="said">${said}</span>

@@ -1,0 +1,65 @@
+// @ts-check
+// What can be done again with a run and its nodes: buttons and links. What they open is loaded then.
+import { html, useState } from "../vendor/preact.js";
+import { addressOf } from "../shared/address.js";
+import { useCode } from "../shared/asked.js";
+import { Menu, Missing } from "../shared/parts.js";
+import { isActive } from "../shared/run_state.js";
+import { state } from "../shared/server.js";
+import { clock } from "../shared/words.js";
+
+/** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
+
+const NO_RIGHT = "Running again needs the console key, or a browser on the server's machine.";
+
+/** Why nothing can be run again; "": the server knows more. @param {Run} run */
+function whyNot(run) {
+  if (!(state.value?.rights.includes("act") ?? true)) return NO_RIGHT;
+  if (run.private) return "The run is private, so nothing was kept that could be sent again.";
+  if (isActive(run)) return "The run has not ended yet.";
+  return run.asked ? "" : "The client's request is not kept.";
+}
+
+/**
+ * The main button of a run, and its menu.
+ * @param {{run: Run, edit: (() => void) | null}} props `edit`: opens Try with the texts of the run; null: it cannot
+ */
+export function RunAgain({ run, edit }) {
+  const off = whyNot(run);
+  return html`<${Opener} run=${run} start=${null} off=${off} look="main" words="Run again" />
+    ${edit && html`<${Menu} label="More" items=${[{ title: "Edit and try", note: "t", act: edit }]} />`}`;
+}
+
+/** The same from a node on, where it is one of the run's own file. @param {{run: Run, node: Node}} props */
+export function FromHere({ run, node }) {
+  const own = run.nodes.filter(({ parent, state: is }) => parent === null && is !== "not_run").at(-1)?.workflow ?? "";
+  if (node.parent !== null || node.workflow !== own || !/^Workflows\//.test(own) || run.private) return null;
+  return html`<${Opener} run=${run} start=${node.number} off=${whyNot(run)} look="small"
+    words="Run again from here" />`;
+}
+
+/** @param {{run: Run, start: number | null, off: string, look: string, words: string}} props */
+function Opener({ run, start, off, look, words }) {
+  const [open, setOpen] = useState(false);
+  return html`<button type="button" class=${look} aria-disabled=${Boolean(off) || null} title=${off || null}
+      onClick=${() => off || setOpen(true)}>${words}</button>
+    ${off && html`<span class="unseen">${off}</span>`}
+    ${open && html`<${Window} run=${run} start=${start} close=${() => setOpen(false)} />`}`;
+}
+
+/** @param {{run: Run, start: number | null, close: () => void}} props */
+function Window({ run, start, close }) {
+  const { data: code, error } = useCode("again", () => import("./again.js"));
+  return code
+    ? html`<${code.Again} run=${run} start=${start} close=${close} />`
+    : error && html`<${Missing} error=${error} />`;
+}
+
+/** Which run this one repeats, and the way to both beside each other. @param {{run: Run}} props */
+export const RepeatOf = ({ run }) =>
+  run.again_of &&
+  html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>,
+    <a href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
+
+/** @param {import("../shared/types.js").Summary | Run} run */
+export const repeatWords = (run) => (run.again_of ? `again of ${clock(run.again_of.wall)}` : "");
