@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.console.run_texts import ENDED
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.llmapis.handlers.backends import BACKENDS
-from tests.patience import wait_until
 from tests.shipped import CONFIGS, copy_configs
 from tests.workflows.conftest import House
 from tests.workflows.served.test_runs_again import Again, files_of
@@ -53,12 +51,6 @@ def data_of(root):
     }
 
 
-def ended_run(examples):
-    """The newest run, with the nodes behind its answer."""
-    assert wait_until(lambda: examples.newest()["state"] in ENDED)
-    return examples.newest()
-
-
 def first_of(nodes, start):
     """Where a start lies: of a parallel group at its first member; the whole run has nothing before it."""
     groups = {node["number"]: node["group"] for node in nodes}
@@ -70,7 +62,7 @@ def first_of(nodes, start):
 @pytest.mark.parametrize("user", USERS)
 def test_an_example(examples, tmp_path, user):
     examples.ask(user, "Hello [DiscussionId]trip[/DiscussionId]")
-    first = ended_run(examples)
+    first = examples.newest()
     assert examples.may(first)["may"], examples.may(first)
     files = data_of(tmp_path)
     outer = [node for node in first["nodes"] if node["parent"] is None]
@@ -81,7 +73,7 @@ def test_an_example(examples, tmp_path, user):
             assert may["why"], start
             continue
         assert examples.post("again", {"run": first["id"], "from": start, "writes": []})[0] in (200, 502, 500)
-        run = ended_run(examples)
+        run = examples.newest()
         assert run["again_of"]["id"] == first["id"]
         before = [n for n in run["nodes"] if n["parent"] is None and n["number"] < first_of(own, start)]
         assert all(node["calls"] == [] and node["state"] == "kept" for node in before), (start, before)

@@ -58,8 +58,8 @@ function Window({ run, start, close }) {
 /** Which run this one repeats, and the way to both beside each other. @param {{run: Run}} props */
 export const RepeatOf = ({ run }) =>
   run.again_of &&
-  html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>,
-    <a href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
+  html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>${" or "}<a
+    href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
 
 /** @param {import("../shared/types.js").Summary | Run} run */
 export const repeatWords = (run) => (run.again_of ? `again of ${clock(run.again_of.wall)}` : "");
