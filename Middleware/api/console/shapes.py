@@ -19,6 +19,7 @@ from Middleware.api.console.run_sums import all_nodes_usage
 from Middleware.api.console.run_texts import (
     AnswerTimes,
     Secrets,
+    answer_text,
     answering_node,
     asked_text,
     body_text,
@@ -186,6 +187,7 @@ def run_json(
         "all_nodes": all_nodes_usage(run),
         "cost": costs_json(costs_of(run)),
         "asked": ref("asked", asked_text(run), secrets),
+        "answer": ref("answer", answer_text(run), secrets),
         "texts": run.keeps_text,
         "stood_out": [
             {**one, "text": secrets.out_of(one["text"]), "short": secrets.out_of(one["short"])}

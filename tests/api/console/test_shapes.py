@@ -48,6 +48,7 @@ RUN = [
     "all_nodes",
     "cost",
     "asked",
+    "answer",
     "texts",
     "stood_out",
     "nodes",

@@ -1,6 +1,6 @@
 // @ts-check
 // What can be done again with a run and its nodes: buttons and links. What they open is loaded then.
-import { html, useState } from "../vendor/preact.js";
+import { html, signal, useEffect } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
@@ -11,6 +11,9 @@ import { clock } from "../shared/words.js";
 /** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
 
 const NO_RIGHT = "Running again needs the console key, or a browser on the server's machine.";
+
+/** From where the open run is to run again; null: nobody wants that now. */
+const wanted = signal(/** @type {{start: number | null} | null} */ (null));
 
 /** Why nothing can be run again; "": the server knows more. @param {Run} run */
 function whyNot(run) {
@@ -26,7 +29,7 @@ function whyNot(run) {
  */
 export function RunAgain({ run, edit }) {
   const off = whyNot(run);
-  return html`<${Opener} run=${run} start=${null} off=${off} look="main" words="Run again" />
+  return html`<${Opener} start=${null} off=${off} look="main" words="Run again" />
     ${edit && html`<${Menu} label="More" items=${[{ title: "Edit and try", note: "t", act: edit }]} />`}`;
 }
 
@@ -34,24 +37,24 @@ export function RunAgain({ run, edit }) {
 export function FromHere({ run, node }) {
   const own = run.nodes.filter(({ parent, state: is }) => parent === null && is !== "not_run").at(-1)?.workflow ?? "";
   if (node.parent !== null || node.workflow !== own || !/^Workflows\//.test(own) || run.private) return null;
-  return html`<${Opener} run=${run} start=${node.number} off=${whyNot(run)} look="small"
-    words="Run again from here" />`;
+  return html`<${Opener} start=${node.number} off=${whyNot(run)} look="small" words="Run again from here" />`;
 }
 
-/** @param {{run: Run, start: number | null, off: string, look: string, words: string}} props */
-function Opener({ run, start, off, look, words }) {
-  const [open, setOpen] = useState(false);
-  return html`<button type="button" class=${look} aria-disabled=${Boolean(off) || null} title=${off || null}
-      onClick=${() => off || setOpen(true)}>${words}</button>
-    ${off && html`<span class="unseen">${off}</span>`}
-    ${open && html`<${Window} run=${run} start=${start} close=${() => setOpen(false)} />`}`;
-}
+/** @param {{start: number | null, off: string, look: string, words: string}} props */
+const Opener = ({ start, off, look, words }) =>
+  html`<button type="button" class=${look} aria-disabled=${Boolean(off) || null} title=${off || null}
+    onClick=${() => off || (wanted.value = { start })}>${words}</button>`;
 
-/** @param {{run: Run, start: number | null, close: () => void}} props */
-function Window({ run, start, close }) {
-  const { data: code, error } = useCode("again", () => import("./again.js"));
+/** The window that a button of this run has opened; it stands outside of every bar of buttons. @param {{run: Run}}
+ * props */
+export function AgainWindow({ run }) {
+  const close = () => (wanted.value = null);
+  const open = wanted.value;
+  const { data: code, error } = useCode(open ? "again" : "", () => import("./again.js"));
+  useEffect(() => close, [run.id]);
+  if (!open) return null;
   return code
-    ? html`<${code.Again} run=${run} start=${start} close=${close} />`
+    ? html`<${code.Again} run=${run} start=${open.start} close=${close} />`
     : error && html`<${Missing} error=${error} />`;
 }
 
