@@ -87,7 +87,8 @@ function Differs({ runs, pair }) {
     ? seconds(node.ended_s - node.begun_s) : "-"));
   const sent = [lastCall(a)?.body ?? null, lastCall(b)?.body ?? null];
   const came = [a?.output ?? null, b?.output ?? null];
-  return html`<section class="differs" aria-label=${pairName(pair)}><h2>${pairName(pair)}${" "}<span class="dim">${only || `${took[0]}, ${took[1]}`}</span></h2>
+  return html`<section class="differs" aria-label=${pairName(pair)}><h2>${pairName(pair)} <small
+    class="dim">${only || `${took[0]}, ${took[1]}`}</small></h2>
     <${Texts} runs=${runs} title="Sent" refs=${sent} read=${promptIn} />
     <${Texts} runs=${runs} title="Came" refs=${came} read=${String} /></section>`;
 }
