@@ -66,7 +66,7 @@ class TestAgain:
         rows(page, 1)
         last_run(page)
         before = len(backend.calls())
-        page.locator("button.fallrow", has_text="Answer").click()
+        page.locator("button.fallrow.done", has_text="Answer").click()
         page.get_by_role("button", name="Run again from here").click()
         dialog = page.get_by_role("dialog", name="Run again from node 3")
         dialog.get_by_role("button", name="Run again").click()
