@@ -25,6 +25,7 @@ from Middleware.api.console import (
     history_views,
     key_views,
     loaded_views,
+    pack_views,
     workflow_files,
 )
 from Middleware.api.console.call_views import NO_RUN, run_of
@@ -374,6 +375,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     edit_views.EDIT_ROUTES,
     DRY_RUN_ROUTES,
     NAME_ROUTES,
+    pack_views.ROUTES,
     workflow_files.ROUTES,
 )
 
