@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
 from Middleware.api.console import (
+    again,
     call_views,
     edit_views,
     endpoint_views,
@@ -374,6 +375,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     file_views.ROUTES,
     edit_views.EDIT_ROUTES,
     DRY_RUN_ROUTES,
+    again.AGAIN_ROUTES,
     NAME_ROUTES,
     pack_views.ROUTES,
     workflow_files.ROUTES,

@@ -74,7 +74,7 @@
  * @typedef {Omit<Summary, "stood_out"> & {model: string, api_type: string, cancelled_by: string | null, usage: Usage |
  *   null,
  *   all_nodes: {prompt_tokens: number | null, completion_tokens: number | null, calls: number}, cost: Costs | null,
- *   asked: Ref | null, texts: boolean,
+ *   asked: Ref | null, answer: Ref | null, texts: boolean,
  *   stood_out: StoodOut[], nodes: Node[]}} Run */
 
 export {};
