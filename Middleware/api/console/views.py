@@ -27,6 +27,7 @@ from Middleware.api.console import (
     history_views,
     key_views,
     loaded_views,
+    pack_views,
     workflow_files,
 )
 from Middleware.api.console.call_views import NO_RUN, run_of
@@ -396,6 +397,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     DRY_RUN_ROUTES,
     again.AGAIN_ROUTES,
     NAME_ROUTES,
+    pack_views.ROUTES,
     workflow_files.ROUTES,
 )
 
