@@ -7,6 +7,7 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,7 @@ from Middleware.api.requests.answering import log_failure
 from Middleware.api.requests.key_check import MISSING, KeyCheck
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_life import reply_to
+from Middleware.api.traces.switch import captures_texts, traces_wanted, why_no_traces
 from Middleware.api.wsgi.doors import KNOWN, PROTOCOL, Doors, is_console, log_refusal
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import worker_count
@@ -101,6 +103,7 @@ class ApiServer:
         self.limiter.note_refusal = metrics.note_key_refusal
         keys.note_wrong_key = metrics.note_wrong_key
         has_file = keys.ring is not None
+        self._send_traces(rules)
         console = settle_rules(rules.console, rules.access, worker_count(), has_keys_file=has_file)
         if isinstance(console, Rules):
             self._open_console(console, rules.console.memory_mb, gate, metrics)
@@ -111,6 +114,27 @@ class ApiServer:
         if facts.history_directory is not None:
             self._keep_history(facts.history_directory, facts.history_days, slots)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
+
+    def _send_traces(self, rules: ServerRules) -> None:
+        """Runs are sent as traces where the environment names a collector. Before the console, which shortens
+        the texts of a run that has ended."""
+        if not traces_wanted(os.environ):
+            return
+        why = why_no_traces(os.environ)
+        if why is None:
+            try:
+                from Middleware.api.traces.sending import TraceWriter  # the extra `otel`
+
+                hidden = (*rules.access.api_keys, *filter(None, [rules.console.key]))
+                writer = TraceWriter(with_texts=captures_texts(os.environ), hidden=hidden)
+            except ImportError as error:
+                why = f'{error}; install the extra with: python -m pip install -e ".[otel]"'
+            except (ValueError, RuntimeError) as error:
+                why = str(error)
+        if why is not None:
+            logger.warning("no traces are sent: %s", why)
+            return
+        self.door.observers.observe(writer)
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
