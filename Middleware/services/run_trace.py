@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from Middleware.common.costs import Cost
@@ -24,16 +25,12 @@ from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext, shown_name
 from Middleware.config.loader import outdated_files
 from Middleware.services.held_prompts import Comparison, PromptPlace
+from Middleware.services.kept_bodies import asked_to_hold, kept_body
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 
 logger = logging.getLogger(__name__)
 
 NOT_YET = 0.0
-
-HEAD_BYTES = 98_304
-TAIL_BYTES = 32_768
-BODY_LIMIT = HEAD_BYTES + TAIL_BYTES
-"""Of a longer body only so much of its beginning and its end is held."""
 
 SAID_CHARS = 80
 """So much is kept of what a user wrote, to tell runs apart by it."""
@@ -44,10 +41,12 @@ def _beginning(text: str) -> str:
     return " ".join(text[: 2 * SAID_CHARS].split())[:SAID_CHARS]
 
 
-def kept_body(body: bytes) -> tuple[bytes, int]:
-    """What a trace holds of a body, and how many bytes were left out behind the first HEAD_BYTES."""
-    left_out = max(0, len(body) - BODY_LIMIT)
-    return (body[:HEAD_BYTES] + body[-TAIL_BYTES:], left_out) if left_out else (body, 0)
+class TextOnItsWay(Protocol):
+    """An answer that goes out in pieces."""
+
+    def pieces(self) -> int: ...
+
+    def text(self) -> str: ...
 
 
 class RunObserver(Protocol):
@@ -72,22 +71,22 @@ class CallTrace:
     """One call to something outside. Times: `time.monotonic()`, 0.0 = not yet.
 
     `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script`, `workflow`, `memory`, `tool` (one that
-    is not there; no endpoint; `backend`: who was called).
-    `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
-    the endpoint that failed before. `address`: which one of several the endpoint has; empty: it has one.
-    `usage`: as the backend reported it
-    (`prompt_s`: how long it read). `truncated`: its stream ended
-    without its end mark. `thought`: when its first thought was heard, beside its text or in it; 0.0: none
-    was. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
-    one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`, `cleaned`: the text before and
-    after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
-    texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt; `compared`, `shared_chars`,
-    `leaves`, `expected_chars`: it beside the best of the last prompts that the same server was sent, as
-    `held_prompts.Comparison`; numbers alone, so private runs have them too. `machine`: the word of its
-    endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say. `cost`: None: its
-    endpoint has no price, or it failed before anything came. `tool`: of a call of a tool by an agent, the
-    tool's name, "" for one that is not there; None: no agent calls. `chosen`: of several answers its is the
-    one that was taken.
+    is not there; no endpoint; `backend`: who was called). `outcome`: finish reason, `done`, `cancelled`,
+    `closed`, `dropped` or the kind of a failure. `backup_of`: the endpoint that failed before. `address`:
+    which one of several the endpoint has; empty: it has one. `usage`: as the backend reported it (`prompt_s`:
+    how long it read). `truncated`: its stream ended without its end mark. `thought`: when its first thought
+    was heard, beside its text or in it; 0.0: none was. `error`: what was said of a failure. `body`: the bytes
+    that were posted; of a long one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`,
+    `cleaned`: the text before and after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user,
+    opening). Bodies, headers and texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt;
+    `compared`, `shared_chars`, `leaves`, `expected_chars`: it beside the best of the last prompts that the
+    same server was sent, as `held_prompts.Comparison`; numbers alone, so private runs have them too.
+    `machine`: the word of its endpoint. `load_s`: seconds in which the backend loaded the model; None: it did
+    not say. `cost`: None: its endpoint has no price, or it failed before anything came. `tool`: of a call of
+    a tool by an agent, the tool's name, "" for one that is not there; None: no agent calls. `chosen`: of
+    several answers its is the one that was taken. `numbers`: what a model was asked with, by the names
+    that its backend knows; `max_tokens`: 0, None: no limit was sent; `stream`: it was asked to stream.
+    `answered_by`: the model's name in the answer; empty: none was said.
     """
 
     kind: str
@@ -127,6 +126,10 @@ class CallTrace:
     cost: Cost | None = None
     tool: str | None = None
     chosen: bool = False
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    max_tokens: int | None = None
+    stream: bool = False
+    answered_by: str = ""
 
     def note_prompt(self, chars: int, seen: Comparison) -> None:
         """How long its prompt is, and how much of it was sent before to the same server."""
@@ -163,12 +166,14 @@ class NodeTrace:
 
     `of`: how many nodes the file has. `label`: the key by which its parent chose this workflow. `answers`: it
     gives the client its answer; `after`: it runs when the client has it. `state`: `running`, `answering`,
-    `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `cancelled`, and beside those of the
-    specification `stopped` (a lock is held) and `refused` (it takes a parameter of the client that cannot
-    be). `fields`: the node as it stands in its file; `file_nodes`: all of that file. `output`: what the nodes
-    after it see of it; `tokens`: an estimate of that. `dropped`: messages left out, to fit the context.
-    `waits`: of its calls, where there was no turn at once. `steps`: of an agent: how many it made; `limit`:
-    the limit that ended it, empty: none did.
+    `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `cancelled`, `kept` (it did not run and
+    gives what it gave in the run that this one repeats), and beside those of the specification `stopped` (a
+    lock is held) and `refused` (it takes a parameter of the client that cannot be). `error_kind`: of a
+    failure, in one word. `fields`: the node as it stands in its file; `file_nodes`: all of that file.
+    `output`: what the nodes after it see of it; `values`: what else they can name, by the end of that name;
+    `tokens`: an estimate of its output. `dropped`: messages left out, to fit the context. `waits`: of its
+    calls, where there was no turn at once. `steps`: of an agent: how many it made; `limit`: the limit that
+    ended it, empty: none did.
     """
 
     workflow: str
@@ -189,11 +194,13 @@ class NodeTrace:
     ended: float = NOT_YET
     state: str = "running"
     error: str = ""
+    error_kind: str = ""
     warnings: list[str] = field(default_factory=list, repr=False)
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     file_nodes: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     output: Any = field(default=None, repr=False)
     thoughts: list[str] = field(default_factory=list, repr=False)
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     tokens: int = 0
     dropped: int = 0
     calls: list[CallTrace] = field(default_factory=list, repr=False)
@@ -225,6 +232,16 @@ class NodeTrace:
             call.note_cleaning(raw, cleaned, thoughts, cleaning)
 
 
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class AgainOf(NamedTuple):
+    """Which run is repeated. `wall`: Unix seconds of its arrival."""
+
+    id: str
+    wall: float
+
+
 @dataclass(slots=True, eq=False)
 class RunTrace:
     """One generation request.
@@ -238,11 +255,15 @@ class RunTrace:
     `key`: the name of the client's key, empty: it has none. `state`: `waiting`, `running`, `answering`,
     `finishing` (the client has its answer, nodes run on), `done`, `failed`, `cancelled`, `refused` (ended
     before a workflow began). `error`: what the client was told. `asked`: the client's body, where
-    `keeps_text`, cut as those of calls. `secrets`: what nobody who looks may read, the client's key; never
+    `keeps_text`, whole to ASKED_LIMIT; `headers`: those of its headers that a setting or the protocol reads,
+    by name, never one with a key. `again_of`: the run that this one repeats, whole, from a node, or one call
+    of it; None: none. `secrets`: what nobody who looks may read, the client's key; never
     that of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of
     what the user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its
     last good version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the
-    answer so far, None when it is not going out. `bytes_kept`, `seq`: a recorder's.
+    answer so far, `text_so_far()` its text, where `keeps_text`; None when it is not going out. `caller`:
+    W3C's `traceparent` and `tracestate` as its client sent them; empty: it sent none. `discussion`: the id of
+    the conversation; empty: it has none, or nobody may know. `bytes_kept`, `seq`: of a recorder.
     """
 
     id: str
@@ -277,11 +298,16 @@ class RunTrace:
     costs: tuple[Cost, ...] = ()
     asked: bytes = field(default=b"", repr=False)
     asked_left_out: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    again_of: AgainOf | None = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     nodes: list[NodeTrace] = field(default_factory=list, repr=False)
     said: str = field(default="", repr=False)
     outdated: Mapping[str, str] = field(default_factory=dict, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
+    text_so_far: Callable[[], str] | None = field(default=None, repr=False)
+    caller: tuple[str, str] = ("", "")
+    discussion: str = ""
     bytes_kept: int = 0
     seq: int = 0
 
@@ -317,21 +343,32 @@ class RunTrace:
             self.secrets = (request.api_key,)
 
     def name(
-        self, request: RequestContext, *, front: str, stream: bool, asked: bytes, said: str = ""
+        self,
+        request: RequestContext,
+        *,
+        front: str,
+        stream: bool,
+        asked: bytes,
+        said: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> None:
         """Whose it is and what it is; from now on it is settled whether texts are kept. `said`: what the user
-        wrote last.
+        wrote last. `headers`: as of the trace.
         """
         self._note_asker(request, front=front, stream=stream)
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:
-            self.asked, self.asked_left_out = kept_body(asked)
+            self.asked, self.asked_left_out = asked_to_hold(asked)
+            self.headers = headers
         self.said = _beginning(said) if self.keeps_text else ""
         self.outdated = outdated_files(request)
         self.tell("named")
 
-    def runs(self, workflow: str, *, answers: bool) -> None:
-        """A workflow that no node called begins."""
+    def runs(self, workflow: str, *, answers: bool, discussion: str | None = None) -> None:
+        """A workflow that no node called begins. `discussion`: the id of its conversation; None: it has
+        none."""
+        if discussion and not self.private:
+            self.discussion = discussion
         self.workflow = self.workflow or workflow
         if answers:
             self.answering = workflow
@@ -342,11 +379,14 @@ class RunTrace:
         self.tell("node", node)
         return TracedNode(self, node)
 
-    def note_first_text(self, counter: Callable[[], int] | None, node: NodeTrace | None = None) -> None:
-        """The first text of the answer leaves. `node`: who gives it, None: none does."""
+    def note_first_text(self, sent: TextOnItsWay | None, node: NodeTrace | None = None) -> None:
+        """The first text of the answer leaves. `sent`: what counts it, None: it leaves in one piece. `node`:
+        who gives it, None: none does."""
         if self.first_text:
             return
-        self.first_text, self.counter, self.state = time.monotonic(), counter, "answering"
+        self.first_text, self.state = time.monotonic(), "answering"
+        if sent is not None:
+            self.counter, self.text_so_far = sent.pieces, sent.text if self.keeps_text else None
         if node is not None and node.state == "running":
             node.state = "answering"
         self.tell("first_text", node)
@@ -354,11 +394,13 @@ class RunTrace:
     def answer(self) -> None:
         """The client has its whole answer."""
         if not self.answered:
-            self.answered, self.state, self.counter = time.monotonic(), "finishing", None
+            self.answered, self.state = time.monotonic(), "finishing"
+            self.counter = self.text_so_far = None
             self.tell("answered")
 
     def end(self, state: str) -> None:
-        self.ended, self.state, self.counter = time.monotonic(), state, None
+        self.ended, self.state = time.monotonic(), state
+        self.counter = self.text_so_far = None
         self.tell("ended")
 
     def settle(self) -> None:
@@ -397,9 +439,9 @@ class TracedNode(NamedTuple):
             waits[-1].ended = time.monotonic()
             self.tell("wait")
 
-    def note_first_text(self, counter: Callable[[], int] | None) -> None:
+    def note_first_text(self, sent: TextOnItsWay | None) -> None:
         """The first text of the answer leaves."""
-        self.run.note_first_text(counter, self.node)
+        self.run.note_first_text(sent, self.node)
 
     def call(self, call: CallTrace) -> TracedCall:
         """A call begins. It is told when it is sent."""

@@ -7,14 +7,8 @@ import logging
 import pytest
 
 from Middleware.common.request_context import RequestContext
-from Middleware.services.run_trace import (
-    BODY_LIMIT,
-    HEAD_BYTES,
-    CallTrace,
-    NodeTrace,
-    Observers,
-    TracedBranch,
-)
+from Middleware.services.kept_bodies import BODY_LIMIT, HEAD_BYTES
+from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, TracedBranch
 
 
 class Seen:
@@ -28,6 +22,19 @@ class Seen:
         self.told.append((what, node.title if node else None))
         if self._fails:
             raise KeyError("a fault of the observer")
+
+
+class Sent:
+    """An answer on its way out."""
+
+    def __init__(self, words):
+        self._words = words
+
+    def pieces(self):
+        return len(self._words.split())
+
+    def text(self):
+        return self._words
 
 
 def request(**facts):
@@ -99,8 +106,8 @@ class TestTexts:
         assert (before, run.keeps_text, run.asked) == (False, kept, b'{"a":1}' if kept else b"")
 
     @pytest.mark.parametrize("extra", [0, 1, 200_000])
-    def test_long_bodies_lose_their_middle(self, observers, extra):
-        """The client's and those of calls: the first 96 and the last 32 KiB are held."""
+    def test_long_bodies_of_calls_lose_their_middle(self, observers, extra):
+        """The first 96 and the last 32 KiB are held."""
         observers.observe(Seen(keeps_text=True))
         body = (b"h" * HEAD_BYTES) + b"m" * extra + b"t" * (BODY_LIMIT - HEAD_BYTES)
         run = observers.begin("r1", "/api/chat")
@@ -108,13 +115,30 @@ class TestTexts:
         call = run.node(NodeTrace("w", 1, "Standard")).call(CallTrace("model", "Big", "x", "m"))
         call.note_body("http://h/1", body, {})
         kept = (b"h" * 98_304 + b"t" * 32_768, extra)
-        assert (run.asked, run.asked_left_out) == kept
+        assert (run.asked, run.asked_left_out) == (body, 0)  # the client's is whole
         assert (call.call.body, call.call.body_left_out) == kept
 
     def test_secrets_are_not_shown(self):
         """Neither the key nor what was sent with it."""
         call = CallTrace("model", "Big", "x", "m", headers={"Authorization": "Bearer abc"}, secrets=("abc",))
         assert "abc" not in repr(call)
+
+    @pytest.mark.parametrize(
+        ("facts", "kept"),
+        [
+            ({"api_key": "abc"}, ("abc",)),
+            ({}, ()),
+            ({"api_key": ""}, ()),
+            ({"api_key": "abc", "privacy": True}, ()),
+        ],
+        ids=["key", "no-key", "empty-key", "private"],
+    )
+    def test_the_key_of_the_client_is_what_nobody_may_read(self, observers, facts, kept):
+        """Of a private request not even the key is kept: there is no text that it could stand in."""
+        observers.observe(Seen(keeps_text=True))
+        run = named(observers.begin("r1", "/api/chat"), **facts)
+        assert run.secrets == kept
+        assert "abc" not in repr(run)
 
 
 class TestRun:
@@ -135,22 +159,23 @@ class TestRun:
         seen = Seen()
         observers.observe(seen)
         run = observers.begin("r1", "/api/chat")
+        run.keeps_text = True
         states = [run.state]
         run.begin()
         states.append(run.state)
         at = run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", "Answer"))
-        at.note_first_text(lambda: 7)
+        at.note_first_text(Sent("one two"))
         states.append(run.state)
         assert at.node.state == "answering"
-        pieces = run.counter()
-        at.note_first_text(lambda: 9)
+        sent = run.counter(), run.text_so_far()
+        at.note_first_text(Sent("three"))
         run.answer()
         run.answer()
         states.append(run.state)
         run.end("done")
         assert [*states, run.state] == ["waiting", "running", "answering", "finishing", "done"]
         assert 0 < run.arrived <= run.begun <= run.first_text <= run.answered <= run.ended
-        assert (pieces, run.counter) == (7, None)
+        assert (sent, run.counter, run.text_so_far) == ((2, "one two"), None, None)
         assert [what for what, _ in seen.told] == [
             "arrived",
             "begun",

@@ -18,8 +18,10 @@ from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.config.paths import DEFAULT_WORKFLOW
-from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
+from Middleware.services.kept_bodies import HEAD_BYTES
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace, json_text
 from Middleware.utilities.config_masks import mask_of, shown_value
+from Middleware.utilities.hashing_utils import sha256_hex
 from Middleware.utilities.model_json import is_json
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.processors.run import title_of
@@ -183,6 +185,7 @@ START = 200
 _ROOM = 200
 """What stands behind the first characters of a text decides whether a secret begins in them."""
 _SHORTEST_PIECE = 4
+SUM_DIGITS = 12
 _NODE = re.compile(r"n(0|[1-9]\d{0,5})\.(.+)", re.ASCII)
 _CALL = re.compile(r"c(0|[1-9]\d{0,5})\.(.+)", re.ASCII)
 _THOUGHT = re.compile(r"thoughts\.(0|[1-9]\d{0,5})", re.ASCII)
@@ -190,14 +193,18 @@ _THOUGHT = re.compile(r"thoughts\.(0|[1-9]\d{0,5})", re.ASCII)
 Text = str | Cut
 
 
-class Secrets:
-    """What nobody who looks at this run may read. `more`: keys of the server itself."""
+def secrets_of(run: RunTrace) -> set[str]:
+    """The keys that a run was sent with and that it sent."""
+    calls = (call for node in list(run.nodes) for call in list(node.calls))
+    return {*run.secrets, *(secret for call in calls for secret in call.secrets)}
 
-    def __init__(self, run: RunTrace, more: Iterable[str] = ()) -> None:
-        known = {*more, *run.secrets, *secrets_in_use()}
-        known.update(
-            secret for node in list(run.nodes) for call in list(node.calls) for secret in call.secrets
-        )
+
+class Secrets:
+    """What nobody who looks at this run may read; None: what is known without a run. `more`: keys of the
+    server itself."""
+
+    def __init__(self, run: RunTrace | None, more: Iterable[str] = ()) -> None:
+        known = {*more, *secrets_in_use(), *(() if run is None else secrets_of(run))}
         self._known = known - {""}
         self._longest = max(map(len, self._known), default=0)
         self.out_of = mask_of(self._known)
@@ -220,11 +227,19 @@ class Secrets:
 
 
 def ref(name: str, text: Text | None, secrets: Secrets) -> JsonObject | None:
-    """`{"ref", "chars", "left_out", "start"}`; None: there is no such text."""
+    """`{"ref", "chars", "left_out", "start", "sum"}`; None: there is no such text. Texts with one sum are
+    equal, as far as they are kept. Source: spec workbench.md 10.
+    """
     if text is None:
         return None
-    left_out = text.left_out if isinstance(text, Cut) else 0
-    return {"ref": name, "chars": len(text), "left_out": left_out, "start": secrets.start_of(text)}
+    kept = text.head + text.tail if isinstance(text, Cut) else text
+    return {
+        "ref": name,
+        "chars": len(text),
+        "left_out": text.left_out if isinstance(text, Cut) else 0,
+        "start": secrets.start_of(text),
+        "sum": sha256_hex(kept)[:SUM_DIGITS],
+    }
 
 
 def whole_text(name: str, text: Text, secrets: Secrets) -> JsonObject:
@@ -242,8 +257,8 @@ def whole_text(name: str, text: Text, secrets: Secrets) -> JsonObject:
 
 def find(run: RunTrace, name: str) -> Text | None:
     """The text of this name; None: there is none."""
-    if name == "asked":
-        return asked_text(run)
+    if name in _OF_RUN:
+        return _OF_RUN[name](run)
     found = _NODE.fullmatch(name)
     nodes = [*run.nodes, *not_run(run)] if found else []
     if found is None or int(found[1]) >= len(nodes):
@@ -253,6 +268,21 @@ def find(run: RunTrace, name: str) -> Text | None:
 
 def asked_text(run: RunTrace) -> Text | None:
     return _body(run.asked, run.asked_left_out)
+
+
+def answer_text(run: RunTrace) -> Text | None:
+    """What the client got; while it goes out what it has so far. Of an answer that broke off in the middle
+    what cleaning let through."""
+    so_far, node = run.text_so_far, answering_node(run)
+    if so_far is not None:
+        return _text(so_far())
+    if node is None:
+        return None
+    call = next((call for call in reversed(list(node.calls)) if call.cleaned is not None), None)
+    return output_text(node) or (cleaned_text(call) if call is not None else None)
+
+
+_OF_RUN: Mapping[str, Callable[[RunTrace], Text | None]] = {"asked": asked_text, "answer": answer_text}
 
 
 def all_texts(run: RunTrace) -> Iterator[Text]:

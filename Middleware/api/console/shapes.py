@@ -19,6 +19,7 @@ from Middleware.api.console.run_sums import all_nodes_usage
 from Middleware.api.console.run_texts import (
     AnswerTimes,
     Secrets,
+    answer_text,
     answering_node,
     asked_text,
     body_text,
@@ -159,6 +160,7 @@ def summary(
         "level": words.level,
         "short": line.short if line else secrets.out_of(words.short) or None,
         "ahead": {"place": line.place, "holders": list(line.holders)} if line else None,
+        "again_of": run.again_of and run.again_of._asdict(),
     }
 
 
@@ -185,6 +187,7 @@ def run_json(
         "all_nodes": all_nodes_usage(run),
         "cost": costs_json(costs_of(run)),
         "asked": ref("asked", asked_text(run), secrets),
+        "answer": ref("answer", answer_text(run), secrets),
         "texts": run.keeps_text,
         "stood_out": [
             {**one, "text": secrets.out_of(one["text"]), "short": secrets.out_of(one["short"])}

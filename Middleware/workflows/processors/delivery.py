@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.stage import keys_of
 from Middleware.common.costs import Cost
+from Middleware.common.errors import WorkflowError
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig, close_batches
 from Middleware.config.users import UserSettings
@@ -27,8 +28,9 @@ from Middleware.services.answers import (
     compact_json,
     full_usage,
 )
-from Middleware.services.run_trace import NodeTrace, RunTrace, TracedNode
+from Middleware.services.run_trace import NodeTrace, RunTrace, TextOnItsWay, TracedNode
 from Middleware.services.timestamp_service import generation_prompt
+from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.streaming_utils import log_findings
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.handlers.node_types import known_type
@@ -81,6 +83,12 @@ def note_model(node: NodeTrace, context: ExecutionContext) -> None:
         node.endpoint, node.url, node.preset = llm.endpoint.name, llm.address, llm.presetname or ""
 
 
+def note_failure(node: NodeTrace, failure: WorkflowError) -> None:
+    """A node failed, or one of its children did."""
+    node.error = loggable_error(failure)
+    node.error_kind = failure.kind or type(failure.__cause__ or failure).__name__
+
+
 def tell_output(trace: TracedNode | None, output: NodeValue, thoughts: list[str]) -> None:
     """What a node gives to the nodes after it. `trace`: None: nobody observes."""
     if trace is None:
@@ -99,13 +107,12 @@ def tell_answer(run: RunTrace, node: NodeTrace | None, text: str, finish: Chunk)
 
 
 class FirstText:
-    """Tells of the first text of an answer as it goes by; and that its model thinks, as soon as it shows.
-    `counter()`: pieces of the answer so far."""
+    """Tells of the first text of an answer as it goes by; and that its model thinks, as soon as it shows."""
 
     def __init__(
-        self, trace: TracedNode, cleaner: StreamingResponseHandler | None, counter: Callable[[], int]
+        self, trace: TracedNode, cleaner: StreamingResponseHandler | None, sent: TextOnItsWay
     ) -> None:
-        self._trace, self._cleaner, self._counter = trace, cleaner, counter
+        self._trace, self._cleaner, self._sent = trace, cleaner, sent
         self._thinks = False
 
     def is_in(self, batch: Batch) -> bool:
@@ -115,7 +122,7 @@ class FirstText:
             self._trace.note_thought()
         if not any(chunk["token"] for chunk in batch):
             return False
-        self._trace.note_first_text(self._counter)
+        self._trace.note_first_text(self._sent)
         return True
 
 
@@ -307,7 +314,7 @@ class Delivery:
         self._cleaner = self._make_cleaner()
         self._first: FirstText | None = None
         if context.trace is not None and context.stream:
-            self._first = FirstText(context.trace, self._cleaner, self._sent.pieces)
+            self._first = FirstText(context.trace, self._cleaner, self._sent)
 
     def sent_text(self) -> str:
         """What has left so far."""

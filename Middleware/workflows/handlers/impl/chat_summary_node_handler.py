@@ -52,9 +52,14 @@ UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is
 class SummaryFromFileNode(WorkflowNodeHandler):
     """Outputs the rolling summary of the discussion as it is stored."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
@@ -68,6 +73,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     of the newest messages.
     """
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -76,6 +83,9 @@ class MemoryGatheringNode(WorkflowNodeHandler):
         ),
     }
     KEEPS_TO_DISCUSSION = True
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> str:
         turns = context.value("maxTurnsToPull")
@@ -89,6 +99,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
 @NODES.register("FullChatSummary")
 class FullChatSummaryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, brings the rolling summary up to date, and outputs it."""
+
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -113,6 +125,11 @@ class FullChatSummaryNode(WorkflowNodeHandler):
             if not disk.failed:
                 return value
         return disk.try_work(lambda: _whole_summary(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
+
+    def writes(self, config: NodeConfig) -> str:
+        if config.get("isManualConfig"):
+            return ""
+        return "makes file memories and brings the summary of the discussion up to date"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if context.store is None or context.value("isManualConfig"):
@@ -161,10 +178,12 @@ def _whole_summary(reader: MemoryReader) -> str:
 class WriteSummaryNode(WorkflowNodeHandler):
     """Stores `input` as the summary of all existing memories, and outputs it."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
-        "input": TEXT("The new summary. Takes variables.", required=True),
+        "input": TEXT("The new summary. Takes variables.", required=True, form="text"),
     }
     KEEPS_TO_DISCUSSION = True
 
@@ -176,6 +195,9 @@ class WriteSummaryNode(WorkflowNodeHandler):
         return DiskFaults().try_work(
             lambda: _store_summary(context, reader, text), text, "the new summary is not kept"
         )
+
+    def writes(self, config: NodeConfig) -> str:
+        return "stores the summary of the discussion"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []
@@ -196,6 +218,8 @@ def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -
 @NODES.register("chatSummarySummarizer")
 class SummarizerNode(WorkflowNodeHandler):
     """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
+
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -243,6 +267,9 @@ class SummarizerNode(WorkflowNodeHandler):
             new = new[most:]
         if len(new) >= least:
             _summarise(context, reader, new)
+
+    def writes(self, config: NodeConfig) -> str:
+        return "stores the summary of the discussion"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []

@@ -23,6 +23,8 @@ _SETTING = "contextCompactorSettingsFile"
 class ContextCompactorNode(WorkflowNodeHandler):
     """Keeps two summaries of the older parts of a long conversation, and outputs both in tags."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -49,6 +51,9 @@ class ContextCompactorNode(WorkflowNodeHandler):
                 return ""
             disk.try_work(lambda: compact(context, store, settings), None, "nothing is compacted")
         return disk.try_work(lambda: tagged_summaries(store), "", "the summaries cannot be read")
+
+    def writes(self, config: NodeConfig) -> str:
+        return "" if config.get("readOnly") else "brings the summaries of the older messages up to date"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if context.store is None or context.value("readOnly"):

@@ -60,6 +60,8 @@ def _read_list(value: Any) -> list[Any] | tuple[Any, ...]:
 class CurlCommandNode(WorkflowNodeHandler):
     """Runs curl with `args`, and outputs what it prints."""
 
+    PALETTE = "tools"
+
     POWERS = frozenset([PAGES])
 
     KEYS: ClassVar[Keys] = {
@@ -124,6 +126,9 @@ class CurlCommandNode(WorkflowNodeHandler):
 
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         return [] if fields.is_guarded(config) else ["args"]
+
+    def writes(self, config: NodeConfig) -> str:
+        return "runs curl"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run curl with {len(_arguments(context))} arguments"]

@@ -47,6 +47,8 @@ def reason(error: Exception) -> str:
 class GetCustomFileNode(WorkflowNodeHandler):
     """Reads the file `filepath`, or its first or last pieces, and can replace one delimiter with another."""
 
+    PALETTE = "files"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -158,6 +160,8 @@ def _replace_delimiter(text: str, context: ExecutionContext) -> str:
 class SaveCustomFileNode(WorkflowNodeHandler):
     """Writes `content` to the file `filepath`, or changes the file. The output says what was done."""
 
+    PALETTE = "files"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -170,7 +174,7 @@ class SaveCustomFileNode(WorkflowNodeHandler):
             should={"enum": ["overwrite", "append", "replace", "remove", "trim"]},
             default="overwrite",
         ),
-        "content": TEXT("The text to write. It can be empty. Takes variables.", empty=None),
+        "content": TEXT("The text to write. It can be empty. Takes variables.", empty=None, form="text"),
         "find": WANTED_TEXT(
             "The text to look for, with `replace` and `remove`. Takes variables.", advised=False
         ),
@@ -213,6 +217,9 @@ class SaveCustomFileNode(WorkflowNodeHandler):
     def files_written(self, config: NodeConfig) -> list[str]:
         name = config.get("filepath")
         return [name] if isinstance(name, str) else []
+
+    def writes(self, config: NodeConfig) -> str:
+        return f"writes the file {config.get('filepath')}"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         authored, mode = context.value("filepath"), context.value("mode")

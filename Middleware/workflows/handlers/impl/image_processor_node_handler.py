@@ -52,6 +52,8 @@ class ImageProcessorNode(WorkflowNodeHandler):
     conversation and store them.
     """
 
+    PALETTE = "model"
+
     KEYS: ClassVar[Keys] = {
         "endpointName": NEEDED_TEXT(
             "The file in `Endpoints/` of the vision model. The name can contain workflow "
@@ -63,6 +65,7 @@ class ImageProcessorNode(WorkflowNodeHandler):
         "message": TEXT(
             "The text of that message. `[IMAGE_BLOCK]` is replaced by the description. Takes variables.",
             empty=None,
+            form="text",
         ),
         "saveVisionResponsesToDiscussionId": FLAG(
             "Store the descriptions with the discussion. Default: {default}."
@@ -82,6 +85,13 @@ class ImageProcessorNode(WorkflowNodeHandler):
         if context.value("saveVisionResponsesToDiscussionId") and context.store is not None:
             return _describe_remembered(context, context.store)
         return _describe_newest(context)
+
+    def changes_conversation(self, config: NodeConfig) -> bool:
+        return bool(config.get("addAsUserMessage"))
+
+    def writes(self, config: NodeConfig) -> str:
+        stores = bool(config.get("saveVisionResponsesToDiscussionId"))
+        return "stores the descriptions of images with the discussion" if stores else ""
 
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
         return not config.get("addAsUserMessage")

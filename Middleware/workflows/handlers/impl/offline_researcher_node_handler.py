@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
@@ -25,7 +26,7 @@ class _ResearcherNode(WorkflowNodeHandler):
     """One question to the service that the user's settings name."""
 
     KEYS: ClassVar[Keys] = {
-        "promptToSearch": ANY("The question. Takes variables.", must=QUESTION, required=True),
+        "promptToSearch": ANY("The question. Takes variables.", must=QUESTION, required=True, form="text"),
         "maxIterations": ANY(
             "How many rounds of research to do. Default: the service decides.",
             must={"type": "integer"},
@@ -51,6 +52,9 @@ class _ResearcherNode(WorkflowNodeHandler):
             trace=context.trace,
         )
 
+    def writes(self, config: NodeConfig) -> str:
+        return "asks the offline researcher to do research"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would ask the offline researcher"] if context.user.use_offline_researcher_api else []
 
@@ -59,12 +63,16 @@ class _ResearcherNode(WorkflowNodeHandler):
 class OfflineResearcherApiQuickSearchNode(_ResearcherNode):
     """Asks a local research service for a quick answer."""
 
+    PALETTE = "tools"
+
     MODE = "quick"
 
 
 @NODES.register("OfflineResearcherApiDeepResearch")
 class OfflineResearcherApiDeepResearchNode(_ResearcherNode):
     """Asks a local research service for a thorough answer, which takes minutes."""
+
+    PALETTE = "tools"
 
     KEYS: ClassVar[Keys] = {**_ResearcherNode.KEYS, "timeoutSeconds": _TIMEOUT.but(default=DEEP_S)}
     MODE = "deep"

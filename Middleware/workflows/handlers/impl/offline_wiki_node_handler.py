@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.config.keys import Shape
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
@@ -38,7 +39,9 @@ class _WikiNode(WorkflowNodeHandler):
     """One question to the service that the user's settings name."""
 
     KEYS: ClassVar[Keys] = {
-        "promptToSearch": ANY("What to look for. Takes variables.", must=QUESTION, required=True),
+        "promptToSearch": ANY(
+            "What to look for. Takes variables.", must=QUESTION, required=True, form="text"
+        ),
     }
     KIND: ClassVar[WikiKind]
 
@@ -51,6 +54,9 @@ class _WikiNode(WorkflowNodeHandler):
         """What is asked for beside the prompt."""
         return {"percentile": _PERCENTILE.default, "num_results": ONE}
 
+    def writes(self, config: NodeConfig) -> str:
+        return ""
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would ask the offline wiki{self.KIND.path}"] if context.user.use_offline_wiki_api else []
 
@@ -59,12 +65,16 @@ class _WikiNode(WorkflowNodeHandler):
 class OfflineWikiApiFullArticleNode(_WikiNode):
     """Outputs the first article that a local Wikipedia service finds."""
 
+    PALETTE = "tools"
+
     KIND = FULL
 
 
 @NODES.register("OfflineWikiApiBestFullArticle")
 class OfflineWikiApiBestFullArticleNode(_WikiNode):
     """Outputs the best of ten articles that a local Wikipedia service finds."""
+
+    PALETTE = "tools"
 
     KIND = BEST
 
@@ -89,6 +99,8 @@ class _CountedWikiNode(_WikiNode):
 class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
     """Outputs several articles from a local Wikipedia service, with their titles."""
 
+    PALETTE = "tools"
+
     KIND = TOP_N
 
     def numbers(self, context: ExecutionContext) -> WikiQuery:
@@ -102,6 +114,8 @@ class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
 @NODES.register("OfflineWikiApiPartialArticle")
 class OfflineWikiApiPartialArticleNode(_CountedWikiNode):
     """Outputs summaries of articles from a local Wikipedia service, with their titles."""
+
+    PALETTE = "tools"
 
     KEYS: ClassVar[Keys] = {**_CountedWikiNode.KEYS, "num_results": _RESULTS.but(default=ONE)}
     KIND = PARTIAL

@@ -31,6 +31,8 @@ from Middleware.workflows.tools.dynamic_module_loader import (
 class PythonModuleNode(WorkflowNodeHandler):
     """Calls `Invoke(*args, **kwargs)` of the script `module_path`, and outputs what it returns."""
 
+    PALETTE = "tools"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -86,6 +88,9 @@ class PythonModuleNode(WorkflowNodeHandler):
         if name is None:
             return []
         return [("module_path", level, why) for level, why in script_place_faults(name)]
+
+    def writes(self, config: NodeConfig) -> str:
+        return "runs a Python script"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run {_script(context)}"]

@@ -16,6 +16,8 @@ NO_DISCUSSION = "No discussionId on this request; memories were not generated."
 class QualityMemoryNode(WorkflowNodeHandler):
     """Creates the memories that are due, of the kind that the settings file says. The output is empty."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
@@ -31,6 +33,9 @@ class QualityMemoryNode(WorkflowNodeHandler):
         if not workflow:
             return NO_DISCUSSION
         return tool_value(context, "recentMemoryToolWorkflow", workflow, NO_DISCUSSION)
+
+    def writes(self, config: NodeConfig) -> str:
+        return "makes memories of the discussion"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would make the memories that are due"] if context.store is not None else []

@@ -30,6 +30,8 @@ _DELIMITER = NAME("The text between two memories. Default `{default}`.", default
 class RecentMemoryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, then runs `recentMemoryToolWorkflow` and outputs its result."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
@@ -42,6 +44,9 @@ class RecentMemoryNode(WorkflowNodeHandler):
         workflow = context.user.recent_memory_tool_workflow
         return tool_value(context, "recentMemoryToolWorkflow", workflow, NONE_GENERATED)
 
+    def writes(self, config: NodeConfig) -> str:
+        return "makes file memories of the discussion"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would make the file memories that are due"] if context.store is not None else []
 
@@ -50,12 +55,17 @@ class RecentMemoryNode(WorkflowNodeHandler):
 class ConversationMemoryNode(WorkflowNodeHandler):
     """Runs `conversationMemoryToolWorkflow` and outputs its result."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return ("conversationMemoryToolWorkflow",)
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is None:
@@ -68,12 +78,17 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 class MemoryFromFileNode(WorkflowNodeHandler):
     """Outputs all file memories, with `customDelimiter` between them."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "customDelimiter": _DELIMITER,
     }
     KEEPS_TO_DISCUSSION = True
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
@@ -88,6 +103,8 @@ class MemoryFromFileNode(WorkflowNodeHandler):
 class RecentMemorySummarizerNode(WorkflowNodeHandler):
     """Outputs the newest file memories. Without a discussion id, it outputs pieces of the newest messages."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -101,6 +118,9 @@ class RecentMemorySummarizerNode(WorkflowNodeHandler):
         "customDelimiter": _DELIMITER,
     }
     KEEPS_TO_DISCUSSION = True
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> str:
         turns = context.value("maxTurnsToPull")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import MOST_ROWS
 from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
@@ -27,11 +28,15 @@ NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 class VectorMemorySearchNode(WorkflowNodeHandler):
     """Outputs the vector memories that match `input` best. Problems during the search never make it fail."""
 
+    PALETTE = "memory"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "input": TEXT(
-            "What to search for. Separate several phrases with `;`. Takes variables.", read=read_shown
+            "What to search for. Separate several phrases with `;`. Takes variables.",
+            read=read_shown,
+            form="text",
         ),
         "limit": INTEGER(
             "How many memories to output, at most 1000.", default=5, minimum=1, maximum=MOST_ROWS
@@ -45,11 +50,13 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
         "embeddingEndpointName": TEXT(
             "The endpoint that makes the vectors. It is required for `semantic` and `hybrid`.",
             read=read_shown,
+            form="names:endpoints",
         ),
         "semanticQuery": TEXT(
             "The text to search for by meaning. If it is absent, `input` is used. Takes variables.",
             empty=None,
             read=str,
+            form="text",
         ),
         "bm25Weights": ANY(
             "How much a match counts in the title, summary, entities, key phrases and text.",
@@ -78,6 +85,9 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
         search = VectorSearch(context.store, _embedding(context))
         rows = DiskFaults().try_work(lambda: search.find(question), (), "the memories cannot be searched")
         return format_memories(rows, dates=context.value("includeDates"))
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would search the vector memories"] if context.store is not None else []
