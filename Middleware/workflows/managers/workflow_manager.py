@@ -92,12 +92,12 @@ class WorkflowManager:
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guard_answer`."""
         self.state.question = self.state.question or run.question
-        self._tell_of(run.chain[0], answers=True)
+        self._tell_of(run.chain[0], answers=True, discussion=run.question.discussion_id)
         return self.processor(run).execute()
 
-    def _tell_of(self, workflow: str, *, answers: bool) -> None:
+    def _tell_of(self, workflow: str, *, answers: bool, discussion: str | None = None) -> None:
         if (trace := self.state.run_trace) is not None:
-            trace.runs(workflow, answers=answers)
+            trace.runs(workflow, answers=answers, discussion=discussion)
 
     def processor(self, run: Run) -> WorkflowProcessor:
         """What walks a run's nodes."""

@@ -1,6 +1,7 @@
 // @ts-check
 // One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { AgainWindow, RepeatOf, RunAgain } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
 import { Answer } from "./answer.js";
@@ -83,6 +84,7 @@ export function RunView({ id, place, back, unasked }) {
           <section class="details" aria-label="Details" ref=${details} data-pane tabindex="-1">${shown}</section></div>`
         : html`<p class="dim">No node has started.</p>`
     }
+    <${AgainWindow} run=${run} />
   </article>`;
 }
 
@@ -147,7 +149,7 @@ function Head({ run, heading, node, k }) {
     ${otherWorkflow(run) && html` <span class="dim">${otherWorkflow(run)}</span>`}</h1>
     <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${
       run.private && html`<${Lock} />`
-    }
+    }<${RepeatOf} run=${run} />
     <div class="acts" ref=${acts} role="toolbar" aria-label="What to do with this run"><${CopyMenu} run=${run}
       node=${node} k=${k} />
       ${
@@ -155,7 +157,7 @@ function Head({ run, heading, node, k }) {
         html`<button type="button" onClick=${() =>
           go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`
       }
-      ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
+      <${RunAgain} run=${run} edit=${tryAgain ? () => go(tryAgain) : null} />
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
 
