@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from Middleware.api.console.prompt_reuse import prompt_tokens
-from Middleware.api.console.run_sums import all_nodes_usage, count_of
+from Middleware.api.console.run_sums import count_of, usage_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import mask_secrets
 from Middleware.common.types import JsonObject
@@ -37,7 +37,9 @@ SHORTEST_S = 0.2
 _ERROR_CHARS = 500
 _TO_BACKENDS = ("model", "embedding")
 _BROKEN_OFF = ("cancelled", "closed", "dropped")
-_COUNTED = ("requests", "failed", "cancelled", "tokens")
+_COUNTED = ("requests", "failed", "cancelled", "tokens", "tokens_after")
+"""`tokens`: of every call; `tokens_after`: those of them that calls behind the answer wrote, when the run
+ended."""
 
 
 class Call(NamedTuple):
@@ -186,7 +188,9 @@ class Hour:
             self._waiting -= 1
         if run.state in ("failed", "cancelled"):
             slot.numbers[run.state] += 1
-        left = all_nodes_usage(run)["completion_tokens"] or 0
+        usage = usage_of(run)
+        slot.numbers["tokens_after"] += usage.after.completion_tokens or 0
+        left = usage.whole.completion_tokens or 0
         for call in (call for node in list(run.nodes) for call in list(node.calls)):
             wrote = min(left, count_of(call.usage, "completion_tokens") or 0)
             if wrote and call.kind == "model" and call.first and call.ended > call.first:

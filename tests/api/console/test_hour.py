@@ -55,7 +55,7 @@ class TestSlots:
         told = hour.series()
         assert (told["step_s"], told["end"]) == (10, 1_760_000_010)
         assert list(told["series"]) == [
-            "requests", "failed", "cancelled", "tokens", "first_p50", "first_p95", "running", "waiting", "memory_mb"
+            "requests", "failed", "cancelled", "tokens", "tokens_after", "first_p50", "first_p95", "running", "waiting", "memory_mb"
         ]  # fmt: skip
         assert {len(values) for values in told["series"].values()} == {SLOTS}
         assert told["series"]["requests"] == [None] * (SLOTS - 1) + [0]
@@ -70,6 +70,14 @@ class TestSlots:
         run.nodes = [node_of(n, "", call_of(usage={"completion_tokens": 20 + n})) for n in (1, 2)]
         run.end("done")
         assert last(hour, "tokens") == [43]
+
+    def test_tokens_of_every_call_and_those_after_the_answer(self, hour, begin):
+        """The client's sum ends with its answer, that of the page does not (workbench.md 16.2)."""
+        run = begin()
+        run.all_usage = {"prompt_tokens": 5, "completion_tokens": 20, "calls": 1}
+        run.whole_usage = {"prompt_tokens": 9, "completion_tokens": 70, "calls": 2}
+        run.end("done")
+        assert (last(hour, "tokens"), last(hour, "tokens_after")) == ([70], [50])
 
     def test_tokens_of_a_long_answer_stand_where_they_came(self, hour, clock):
         """Not as a peak at its end (workbench.md 16.10)."""
