@@ -192,8 +192,8 @@ def _reach_unnamed(
     files = (file for file in _files_below(snapshot, WORKFLOWS) if file not in reached)
     unnamed = [file for file in files if is_workflow(snapshot, file)]
     owners = _folder_owners(snapshot, users) if unnamed else {}
-    for walk, files in zip(walks, _files_by_owner(unnamed, owners, len(walks)), strict=True):
-        walk.reach_unnamed(files)
+    for walk, own in zip(walks, _files_by_owner(unnamed, owners, len(walks)), strict=True):
+        walk.reach_unnamed(own)
     return unnamed
 
 
