@@ -238,7 +238,8 @@ class RunTrace:
     `key`: the name of the client's key, empty: it has none. `state`: `waiting`, `running`, `answering`,
     `finishing` (the client has its answer, nodes run on), `done`, `failed`, `cancelled`, `refused` (ended
     before a workflow began). `error`: what the client was told. `asked`: the client's body, where
-    `keeps_text`, cut as those of calls. `secrets`: what nobody who looks may read, the client's key; never
+    `keeps_text`, cut as those of calls. `fell_back`: the model name that was asked, where nobody has it and
+    the user's default answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the client's key; never
     that of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of
     what the user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its
     last good version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the
@@ -263,6 +264,7 @@ class RunTrace:
     front: str = ""
     api_type: str = ""
     stream: bool = False
+    fell_back: str = ""
     task: str | None = None
     private: bool = False
     keeps_text: bool = False
@@ -311,6 +313,8 @@ class RunTrace:
             self.model = shown_name(name)
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
+        if request.fell_back:
+            self.fell_back = self.fell_back or self.model
         self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type
         self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
         if request.api_key and not request.privacy:

@@ -222,6 +222,7 @@ class GenerationView(MethodView, Generation):
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
+            fell_back=choice.fell_back,
             privacy=is_private(user, key),
             task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
         )
@@ -341,6 +342,7 @@ class GenerationView(MethodView, Generation):
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
+            fell_back=choice.fell_back,
             asker=life.asker,
             privacy=privacy,
             suppress_reasoning=self.suppresses_reasoning(body),
