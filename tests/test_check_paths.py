@@ -19,7 +19,7 @@ spec.loader.exec_module(check_paths)
     ("path", "tests"),
     [
         ("Middleware/api/commands/doctor.py", ["tests/api/commands/test_doctor.py"]),
-        ("Middleware/api/console/static/bar.js", ["tests/api/console"]),
+        ("Middleware/api/console/static/shared/bar.js", ["tests/api/console"]),
         ("Middleware/protocols", ["tests/protocols"]),
         ("tests/api/test_api_server.py", ["tests/api/test_api_server.py"]),
         ("tests/api/test_api_server.py::test_x", ["tests/api/test_api_server.py::test_x"]),

@@ -156,7 +156,7 @@ def test_the_glossary_is_short() -> None:
 
 def test_pages_for_developers_are_not_in_the_list_of_help() -> None:
     """The page that lists all pages has them under a heading of their own, behind all others."""
-    script = (HOUSE / "Middleware/api/console/static/help.js").read_text("utf-8")
+    script = (HOUSE / "Middleware/api/console/static/help/help.js").read_text("utf-8")
     unlisted = json.loads(re.findall(r"^const UNLISTED = (\[.*\]);$", script, re.M)[0])
     theirs = (DOCS / "README.md").read_text("utf-8").partition("\n## For developers\n")[2]
     assert [f"{name}.md" for name in unlisted] == [target for target, _ in LINK.findall(theirs)]

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { addressOf, placeIn } from "../../Middleware/api/console/static/address.js";
+import { addressOf, placeIn } from "../../Middleware/api/console/static/shared/address.js";
 
 test("an address is read back as it was made, whatever its parts hold", () => {
   const parts = ["Workflows", "mira & jo", "a?b#c%d/e.json"];

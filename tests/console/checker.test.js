@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checker } from "../../Middleware/api/console/static/checker.js";
+import { checker } from "../../Middleware/api/console/static/workflows/checker.js";
 
 /** A checker with a clock of ours and answers that come when we say so. */
 function trial(context) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { changes, piecesOf } from "../../Middleware/api/console/static/cleaning.js";
+import { changes, piecesOf } from "../../Middleware/api/console/static/runs/cleaning.js";
 import { diffWordsWithSpace } from "../../Middleware/api/console/static/vendor/diff.js";
 
 const RAW = "<think>hm, let me see</think>\n\nAssistant: Hello there\n\n";

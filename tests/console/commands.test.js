@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { firstRequest, isLong, quoted } from "../../Middleware/api/console/static/commands.js";
+import { firstRequest, isLong, quoted } from "../../Middleware/api/console/static/runs/commands.js";
 
 const ADDRESS = "http://10.0.0.7:8080/v1/chat/completions";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { completionsAt, describedAt, distance } from "../../Middleware/api/console/static/completion.js";
+import { completionsAt, describedAt, distance } from "../../Middleware/api/console/static/workflows/completion.js";
 
 const field = (name, more = {}) => ({ name, required: false, kinds: ["string"], enum: null, default: null, description: `About ${name}.`, common: false, ...more });
 const index = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { barsOf, callBars, endOf, firstChosen, hues, rowsOf, spanWords, tickWords, ticks } from "../../Middleware/api/console/static/fall_scale.js";
+import { barsOf, callBars, endOf, firstChosen, hues, rowsOf, spanWords, tickWords, ticks } from "../../Middleware/api/console/static/runs/fall_scale.js";
 
 const node = (i, more = {}) => ({
   i, parent: null, depth: 0, label: "", workflow: "Workflows/mira/Reviewers.json", number: i + 1, of: 5, title: `N${i}`, type: "Standard", group: null,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { PLOTS, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/hour.js";
+import { PLOTS, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/overview/hour.js";
 
 const NAMES = ["requests", "failed", "cancelled", "tokens", "first_p50", "first_p95", "running", "waiting", "memory_mb"];
 /** An hour of four slots in which nothing happened, but for what is given. */

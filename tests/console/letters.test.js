@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lettersToChange } from "../../Middleware/api/console/static/letters.js";
+import { lettersToChange } from "../../Middleware/api/console/static/shared/letters.js";
 
 test("letters that must be changed, added or taken away", () => {
   assert.equal(lettersToChange("abc", "abc"), 0);

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { blocks, inline, plain } from "../../Middleware/api/console/static/markdown.js";
+import { blocks, inline, plain } from "../../Middleware/api/console/static/help/markdown.js";
 
 const DOCS = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "docs");
 const PAGES = readdirSync(DOCS, { recursive: true }).map(String).filter((name) => name.endsWith(".md") && !name.startsWith("spec"));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { conversationIn, messagesIn, nextRole } from "../../Middleware/api/console/static/spoken.js";
+import { conversationIn, messagesIn, nextRole } from "../../Middleware/api/console/static/runs/spoken.js";
 
 test("messages of a request come out of each protocol's body", () => {
   assert.deepEqual(messagesIn('{"messages":[{"role":"user","content":"Hi"},{"role":"tool","content":"x"}]}'), [{ role: "user", content: "Hi" }]);

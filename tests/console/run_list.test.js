@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { firstShown, fits, grown, held, markOf, ordered, otherWorkflow, scaleOf, withNames, wasRouted } from "../../Middleware/api/console/static/run_list.js";
+import { firstShown, fits, grown, held, markOf, ordered, otherWorkflow, scaleOf, withNames, wasRouted } from "../../Middleware/api/console/static/runs/run_list.js";
 
 const run = (id, at, state = "done", took = 1) => ({ id, at, state, user: "mira", workflow: "Router > Code", shape: [["first", took]], took_s: took });
 const ids = (runs) => runs.map(({ id }) => id);

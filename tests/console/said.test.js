@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { NOTHING, outdatedIn, saidIn } from "../../Middleware/api/console/static/said.js";
+import { NOTHING, outdatedIn, saidIn } from "../../Middleware/api/console/static/workflows/said.js";
 
 test("an event says text, thought, finish or failure", () => {
   assert.equal(saidIn('{"choices":[{"delta":{"content":"Hi"}}]}').text, "Hi");

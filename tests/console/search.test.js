@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { entries, found, target } from "../../Middleware/api/console/static/search.js";
+import { entries, found, target } from "../../Middleware/api/console/static/help/search.js";
 
 const INDEX = {
   types: [{ name: "Standard", summary: "Asks a model.", page: "nodes/Standard", fields: [

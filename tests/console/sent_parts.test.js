@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { boxLeft, sentIn } from "../../Middleware/api/console/static/sent_parts.js";
+import { boxLeft, sentIn } from "../../Middleware/api/console/static/runs/sent_parts.js";
 
 const sent = (body) => sentIn(JSON.stringify(body));
 const PIXEL = "iVBORw0KGgo=";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lineOf, nodeAtLine, offsetOf, rangeOf } from "../../Middleware/api/console/static/text_places.js";
+import { lineOf, nodeAtLine, offsetOf, rangeOf } from "../../Middleware/api/console/static/workflows/text_places.js";
 
 const problem = (more) => ({ line: 1, column: 1, end_line: 0, end_column: 0, pointer: "", node: null, level: "warning", message: "is wrong", ...more });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { clock, costWords, loadedWords, money, number, seconds, size, unbroken } from "../../Middleware/api/console/static/words.js";
+import { clock, costWords, loadedWords, money, number, seconds, size, unbroken } from "../../Middleware/api/console/static/shared/words.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, below, kindOf, placeOf, wayBack } from "../../Middleware/api/console/static/workflow_place.js";
+import { addressOf, below, kindOf, placeOf, wayBack } from "../../Middleware/api/console/static/workflows/workflow_place.js";
 
 const read = (address) => {
   const [path, query] = address.slice("#/workflows/".length).split("?");

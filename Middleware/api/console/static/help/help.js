@@ -1,0 +1,132 @@
+// @ts-check
+// Help: one search over names, descriptions and pages, and the page beside it.
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { pathInAddress } from "../shared/address.js";
+import { useAsked, useTold } from "../shared/asked.js";
+import { listKeys } from "../shared/keys.js";
+import { blocks } from "./markdown.js";
+import { Missing } from "../shared/parts.js";
+import { go, place } from "../shared/place.js";
+import { helpAddress, Prose } from "./prose.js";
+import { entries, found, target } from "./search.js";
+import { ask } from "../shared/server.js";
+
+/** @type {Map<string, string>} */
+const NO_TEXTS = new Map();
+const FIRST = "tutorial";
+/** Pages for those who change the program: found by search and by links, not listed. */
+const UNLISTED = ["architecture", "dependencies", "performance", "releasing"];
+const GUIDES = ["Guides"];
+const GROUPS = [
+  ["Nodes", "nodes/"],
+  ["Cleaning rules", "rules/"],
+  ["Clients", "frontends/"],
+  ["Model servers", "backends/"],
+  ["Examples", "examples/"],
+];
+
+/** Keys of this page. */
+export const keys = { ...listKeys(".list"), Escape: () => place.value.parts.length > 0 && go("#/help") };
+
+/** @param {{ place: { parts: string[], query: URLSearchParams } }} props */
+export function Page({ place: { parts, query } }) {
+  const { data: index, error, again } = useAsked("help");
+  if (!index) return html`<${Missing} error=${error} again=${again} />`;
+  return html`<${Pages} index=${index} name=${parts.join("/")} at=${query.get("at") ?? ""}
+    find=${query.get("find") ?? ""} />`;
+}
+
+/** @param {{ index: any, name: string, at: string, find: string }} props */
+function Pages({ index, name, at, find }) {
+  const [words, say] = useState(find);
+  const searched = useRef(false);
+  searched.current ||= words.trim() !== "";
+  const texts = useTold(searched.current ? "texts" : "", (signal) => textsOf(index.pages, signal)).data ?? NO_TEXTS;
+  const all = useMemo(() => entries(index), [index]);
+  const hits = useMemo(() => found(all, words, texts), [all, words, texts]);
+  const names = useMemo(() => new Set(index.pages.map((/** @type {any} */ page) => page.name)), [index]);
+  useEffect(() => say(find), [find]);
+  return html`<div class=${`helpsplit${name ? " open" : ""}`}>
+    <section class="list" aria-label="Find in Help">
+      <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+        <input type="search" class="find" placeholder="Find a node, field, rule ( / )" aria-label="Find in Help"
+          value=${words}
+          onInput=${(/** @type {any} */ event) => say(event.target.value)} />
+      </form>
+      <p class="told" role="status">${words.trim() ? (hits.length ? `${hits.length} found` : "Nothing found.") : ""}</p>
+      ${words.trim() ? html`<${Hits} hits=${hits} open=${name} />` : html`<${Contents} pages=${index.pages}
+        open=${name || FIRST} />`}
+    </section>
+    <${Shown} key=${name || FIRST} name=${name || FIRST} at=${at} names=${names} />
+  </div>`;
+}
+
+/** The texts of pages, asked for one after the other. @param {{ name: string }[]} pages @param {AbortSignal} signal */
+async function textsOf(pages, signal) {
+  const texts = new Map();
+  for (const { name } of pages) {
+    const told = await ask(`help/${pathInAddress(name)}`, { signal }).catch(() => null);
+    signal.throwIfAborted();
+    texts.set(name, told?.markdown ?? "");
+  }
+  return texts;
+}
+
+/** @param {{ hits: import("./search.js").Entry[], open: string }} props */
+function Hits({ hits, open }) {
+  return html`<ol class="rows hits">${hits.map(
+    (
+      hit,
+    ) => html`<li><a class="hit" href=${helpAddress(hit.page, hit.at)} aria-current=${hit.page === open &&
+      hit.where === "page" ? "page" : null}>
+      <b>${hit.name}</b> <span class="dim">${hit.where}</span>${hit.text ? html`<span class="about">${hit.text}
+      </span>` : null}</a></li>`,
+  )}</ol>`;
+}
+
+/** @param {{ pages: { name: string, title: string }[], open: string }} props */
+function Contents({ pages, open }) {
+  const groupOf = (/** @type {string} */ name) => GROUPS.find(([, start]) => name.startsWith(start)) ?? GUIDES;
+  return html`<nav class="contents" aria-label="Pages of Help">${[GUIDES, ...GROUPS].map((group) => {
+    const held = pages.filter(({ name }) => groupOf(name) === group && !UNLISTED.includes(name));
+    return (
+      held.length > 0 &&
+      html`<h2>${group[0]}</h2><ul>${held.map(({ name, title }) => html`<li><a href=${helpAddress(name)}
+        aria-current=${name === open ? "page" : null}>${title}</a></li>`)}</ul>`
+    );
+  })}</nav>`;
+}
+
+/** @param {{ name: string, at: string, names: Set<string> }} props */
+function Shown({ name, at, names }) {
+  const { data, error, again } = useAsked(`help/${pathInAddress(name)}`);
+  const made = useMemo(() => (data ? blocks(data.markdown) : []), [data]);
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const page = place.current;
+    if (!made.length || !page) return;
+    for (const old of page.querySelectorAll(".sought")) old.classList.remove("sought");
+    const wanted = at ? sought(page, at) : null;
+    wanted?.classList.add("sought");
+    if (wanted) wanted.scrollIntoView({ block: "start" });
+    else page.scrollTop = 0;
+  }, [made, at]);
+  if (!data) return html`<article class="prose"><${Missing} error=${error} again=${again} /></article>`;
+  return html`<article class="prose" ref=${place} tabindex="-1">
+    <a class="back" href="#/help">‹ All of Help</a>
+    <${Prose} made=${made} leads=${(/** @type {string} */ to) => target(to, name, names)} />
+  </article>`;
+}
+
+/**
+ * The heading of that id, else the first row or line that names it in code.
+ * @param {HTMLElement} page
+ * @param {string} at
+ */
+function sought(page, at) {
+  const code = () =>
+    [...page.querySelectorAll("code")].find((one) => [at, `{${at}}`, `"${at}"`].includes(one.textContent ?? ""));
+  return (
+    page.querySelector(`#help-${CSS.escape(at.toLowerCase())}`) ?? code()?.closest("tr, li, p, h2, h3, h4") ?? null
+  );
+}

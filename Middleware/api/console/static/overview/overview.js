@@ -1,0 +1,67 @@
+// @ts-check
+// Overview: the last hour in six plots, or as a table; or the history of hours, days and weeks.
+import { html, useState } from "../vendor/preact.js";
+import { useAsked } from "../shared/asked.js";
+import { MARKS, stateWords } from "../endpoints/endpoints.js";
+import { Failed, Mark, Missing } from "../shared/parts.js";
+import { Plot } from "../shared/plot.js";
+import { Keys } from "./key_table.js";
+import { History, Rows } from "./history.js";
+import { SPANS } from "./history_numbers.js";
+import { PLOTS, rows, sinceFirst, totals, xs } from "./hour.js";
+import { clock } from "../shared/words.js";
+
+export function Page() {
+  const { data, error, again } = useAsked("numbers", 5);
+  const { data: servers } = useAsked("endpoints", 15);
+  const [table, show] = useState(false);
+  const [span, stretch] = useState("hour");
+  if (!data) return html`<${Missing} error=${error} again=${again} />`;
+  return html`<div class="page">
+    <div class="pagehead"><h1>Overview</h1>${data.history && html`<select aria-label="Time" value=${span}
+      onChange=${(/** @type {any} */ event) => stretch(event.target.value)}>${SPANS.map(([value,
+        title]) => html`<option value=${value}>${title}</option>`)}</select>`}
+      <span class="dim">${data.history ? "" : "the last hour, "}to ${clock(data.end)}</span>
+      <label class="right"><input type="checkbox" checked=${table}
+        onChange=${(/** @type {any} */ event) => show(event.target.checked)} /> as a table</label></div>
+    ${error && html`<${Failed} error=${error} again=${again} />`}
+    ${span === "hour" && html`<dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>
+    ${name}</dt></div>`)}</dl>`}
+    <${Servers} all=${servers?.endpoints ?? []} />
+    ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Rows}
+      label="The last hour in numbers" rows=${rows(data)} none="Nothing in the last hour." />` : html`<${Plots}
+        data=${sinceFirst(data)} />`}
+    ${data.keys && html`<${Keys} />`}
+    <p class="dim">Longer than an hour: the <a
+      href="#/help/costs">history</a>, or <code>/metrics</code> and the dashboard in docs (<a
+        href="#/help/metrics">how</a>).</p>
+  </div>`;
+}
+
+/** @param {{ all: any[] }} props */
+function Servers({ all }) {
+  if (!all.length) return null;
+  const names = all.map(({ name }) => name);
+  const shown = (/** @type {any} */ one) =>
+    names.indexOf(one.name) === names.lastIndexOf(one.name) ? one.name : `${one.user}/${one.name}`;
+  return html`<ul class="servers" aria-label="Endpoints">${all.map(
+    (
+      one,
+    ) => html`<li><a class=${`state ${MARKS[one.state]}`} href="#/endpoints" title=${stateWords(one)}>
+      ${one.state === "quiet" ? html`<span class="dash" aria-hidden="true">–</span>` : html`<${Mark}
+        state=${MARKS[one.state]} />`}
+      ${shown(one)}<span class="dim"> ${one.state === "quiet" ? "not called yet" : one.state}</span></a></li>`,
+  )}</ul>`;
+}
+
+/** @param {{ data: any }} props */
+function Plots({ data }) {
+  const x = xs(data);
+  return html`<div class="plots">${PLOTS.map(({ title, failed, whole, tell, said, curves }) => {
+    const crosses = failed && data.series.failed.map((/** @type {number | null} */ value) => (value ? 0 : null));
+    return html`<figure><figcaption>${title}${curves.length > 1 && html`<span class="legend">${curves.map(({ kind,
+      label }) => html`<span><i class=${`k-${kind}`}></i>${label}</span>`)}</span>`}</figcaption>
+      <${Plot} x=${x} curves=${curves.map((curve) => ({ ...curve, values: curve.of(data) }))} crosses=${crosses}
+        hour=${true} whole=${whole} tell=${tell} said=${said(data)} /></figure>`;
+  })}</div>`;
+}

@@ -1,0 +1,187 @@
+// @ts-check
+// One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { addressOf } from "../shared/address.js";
+import { CopyMenu } from "./copy_menu.js";
+import { firstChosen } from "./fall_scale.js";
+import { keyTurn } from "../shared/key.js";
+import { useKeys } from "../shared/keys.js";
+import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
+import { Dialog, Facts, Lock, Mark, Missing } from "../shared/parts.js";
+import { go, turn } from "../shared/place.js";
+import { isActive } from "../shared/run_state.js";
+import { grown, markOf, otherWorkflow, withNames } from "./run_list.js";
+import { ask, era, runs, state } from "../shared/server.js";
+import { useNow } from "../shared/tick.js";
+import { Waterfall } from "./waterfall.js";
+import { costWords, counted, listed, moment, number, seconds, stateWords, unbroken } from "../shared/words.js";
+
+/** @typedef {import("../shared/types.js").Run} Run */
+
+const AGAIN_MS = 1000;
+/** The page of the docs that says more of what stood out. */
+const FORGOTTEN =
+  "The texts of this run are not kept: newer runs needed the memory, or the server keeps none. " +
+  "Times and counts remain.";
+const PAGES = /** @type {Record<string, string>} */ ({ read_again: "prompt-reuse" });
+
+/**
+ * @param {{id: string, place: import("../shared/types.js").Place, back: string, unasked?: boolean}} props `unasked`:
+ *   nobody chose it: title and focus stay
+ */
+export function RunView({ id, place, back, unasked }) {
+  const { run, error, again } = useRun(id);
+  const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const here = run !== null;
+  useEffect(() => {
+    if (!run || unasked) return;
+    document.title = `${run.name ?? run.path} - Headrace`;
+    if (matchMedia("(max-width: 899px)").matches) heading.current?.focus();
+    return () => void (document.title = "Runs - Headrace");
+  }, [here]);
+  const first = html`<a class="back" href=${back}>‹ All runs</a>`;
+  if (!run)
+    return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Missing}
+      error=${error} again=${again} rows=${9} /></article>`;
+  const wanted = place.query.get("node");
+  const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
+  // The last try is what the node went on with.
+  const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1));
+  return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
+    <${Head} run=${run} heading=${heading} node=${node} k=${k} />
+    <${Summary} run=${run} />
+    ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
+    ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">
+      ${FORGOTTEN}</p>`}
+    <${StoodOut} run=${run} />
+    ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k}
+      choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i,
+        call: call ?? null })} />` : html`<p class="dim">No node has started.</p>`}
+    ${node && html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""}
+      choose=${(/** @type {string} */ tab) => turn({ tab })} />`}
+  </article>`;
+}
+
+/** The run; asked for again when an event says that it changed, at most once a second. @param {string} id */
+export function useRun(id) {
+  const [run, setRun] = useState(/** @type {Run | null} */ (null));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const asked = useRef(-AGAIN_MS);
+  const mine = useRef({ here: true });
+  const fetchRun = () => {
+    asked.current = performance.now();
+    ask(`runs/${encodeURIComponent(id)}`).then(
+      (/** @type {Run} */ told) => mine.current.here && (setRun({ ...told, heard: performance.now() }), setError(null)),
+      (reason) => mine.current.here && (setError(reason), reason.status === 404 && setRun(null)),
+    );
+  };
+  const news = runs.value.get(id);
+  const mark = `${news?.seq ?? 0}|${news && isActive(news) ? news.tokens : ""}|${era.value}|${keyTurn.value}`;
+  useEffect(() => {
+    const wait = Math.max(0, AGAIN_MS - (performance.now() - asked.current));
+    const clock = setTimeout(
+      () => (run && news && news.seq <= run.seq && !isActive(run) ? undefined : fetchRun()),
+      wait,
+    );
+    return () => clearTimeout(clock);
+  }, [mark]);
+  useEffect(() => {
+    mine.current.here = true;
+    return () => void (mine.current.here = false);
+  }, []);
+  return { run, error, again: fetchRun };
+}
+
+/**
+ * @param {{run: Run, heading: {current: HTMLElement | null}, node: import("../shared/types.js").Node | null, k:
+ *   number}} props
+ */
+function Head({ run, heading, node, k }) {
+  const by =
+    run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
+  const words = listed(stateWords(markOf(run)), run.state !== "failed" && run.where, by);
+  const workflow = fileOf(run.nodes.find(fileOf));
+  const tryAgain =
+    workflow && !run.private && run.asked
+      ? addressOf("workflows", workflow.split("/"), { user: run.user, pane: "try", try: run.id })
+      : "";
+  useKeys({ t: () => tryAgain !== "" && go(tryAgain) });
+  const opens = fileOf(node) || workflow;
+  return html`<div class="head"><h1 tabindex="-1" ref=${heading}><span>${run.name ?? run.path}</span>
+    ${otherWorkflow(run) && html` <span class="dim">${otherWorkflow(run)}</span>`}</h1>
+    <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${run.private &&
+      html`<${Lock} />`}
+    <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
+      ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"),
+        { user: run.user, node: node?.number }))}>Open workflow</button>`}
+      ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
+      ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
+}
+
+/** @param {{run: Run}} props */
+function Cancel({ run }) {
+  const [busy, setBusy] = useState(false);
+  const [asks, setAsks] = useState(false);
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const may = state.value?.rights.includes("act") ?? true;
+  const cancel = async () => {
+    setAsks(false);
+    if (!may || busy) return;
+    setBusy(true);
+    await ask(`runs/${encodeURIComponent(run.id)}/cancel`, { method: "POST", body: {} }).catch(setError);
+    setBusy(false);
+  };
+  useKeys({ c: () => may && setAsks(true) });
+  return html`<button type="button" class="danger" aria-disabled=${!may || busy} aria-describedby=${may ? null
+    : "nocancel"} title=${may ? null : NO_RIGHT} onClick=${cancel}>Cancel</button>
+    ${!may && html`<span class="unseen" id="nocancel">${NO_RIGHT}</span>`}
+    ${error && html`<span class="trouble" role="alert">${error.message}</span>`}
+    ${
+      asks &&
+      html`<${Dialog} title="Cancel this run?" close=${() => setAsks(false)}><p>
+        ${run.user || run.path} › ${run.workflow || "not started"}: the client's answer ends here.</p>
+      <p class="acts"><button type="button" class="danger" onClick=${cancel}>Cancel the run</button>
+      <button type="button" onClick=${() => setAsks(false)}>Let it run</button></p><//>`
+    }`;
+}
+
+const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's machine.";
+
+/** @param {{run: Run}} props */
+function Summary({ run }) {
+  const active = isActive(run);
+  const took = grown(run, useNow(active)).took_s;
+  const { prompt_tokens: prompt, completion_tokens: completion, calls } = run.all_nodes;
+  const tokens = run.tokens !== null && `${run.about ? "about " : ""}${number(run.tokens)}`;
+  const facts = [
+    ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`],
+    ["first token", run.first_s !== null && seconds(run.first_s)],
+    ["tokens", tokens && listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
+    [
+      "all nodes",
+      calls > 0 &&
+        listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call")),
+    ],
+    ["cost", run.cost && costWords(run.cost)],
+    ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
+    ["status", (run.status ?? 0) >= 400 && run.status],
+  ];
+  return html`<${Facts} look="sum" facts=${facts} />`;
+}
+
+/** @param {{run: Run}} props */
+function StoodOut({ run }) {
+  if (!run.stood_out.length) return null;
+  const names = run.nodes.flatMap(({ title, group, endpoint, calls }) => [
+    title,
+    group ?? "",
+    endpoint ?? "",
+    ...calls.map((call) => call.endpoint ?? ""),
+  ]);
+  const bad = run.stood_out.some(({ level }) => level === "bad");
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>
+    ${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text),
+      names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${run.nodes[i ?? -1] && html` <button
+        type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}${PAGES[rule] &&
+          html` <a href=${addressOf("help", [PAGES[rule]])}>what helps</a>`}</li>`)}</ul></section>`;
+}

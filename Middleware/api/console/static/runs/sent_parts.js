@@ -1,0 +1,103 @@
+// @ts-check
+// What a body that was sent to a model holds: messages, tools, samplers, pictures. Pure.
+
+/**
+ * @typedef {{type: string, bytes: number | null, src: string | null}} Picture `src`: a small one that came with the
+ *   body
+ * @typedef {{role: string, text: string, pictures: Picture[], calls: string}} Message `calls`: tool calls as JSON
+ * @typedef {{messages: Message[], prompt: string | null, tools: string[], samplers: [string, string][]}} Sent
+ */
+
+const LARGEST_SHOWN = 200_000;
+const NO_SAMPLERS = new Set(["messages", "prompt", "system", "tools", "functions"]);
+
+/** null for a body that is no request of a model. @param {string} text @returns {Sent | null} */
+export function sentIn(text) {
+  const body = parsed(text);
+  if (!body || typeof body !== "object" || Array.isArray(body)) return null;
+  const { messages, prompt, system, tools } = body;
+  if (!Array.isArray(messages) && typeof prompt !== "string") return null;
+  return {
+    messages: [...(system ? [{ role: "system", content: system }] : []), ...listOf(messages)].map(messageOf),
+    prompt: typeof prompt === "string" ? prompt : null,
+    tools: listOf(tools).map((tool) => String(tool?.function?.name ?? tool?.name ?? "?")),
+    samplers: Object.entries(body)
+      .filter(([name]) => !NO_SAMPLERS.has(name))
+      .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+  };
+}
+
+/**
+ * The box in which a prompt leaves the one before: the place of a message, or which other one; null: none.
+ * @param {Sent} sent @param {{message: number} | null} [leaves] `message` counts from 1, tools are 0
+ */
+export function boxLeft({ messages, prompt }, leaves) {
+  if (!leaves) return null;
+  if (leaves.message === 0) return "tools";
+  if (leaves.message <= messages.length) return leaves.message - 1;
+  return prompt === null ? null : "prompt";
+}
+
+/** @param {any} value @returns {any[]} */
+const listOf = (value) => (Array.isArray(value) ? value : []);
+
+/** @param {any} message @returns {Message} */
+function messageOf(message) {
+  const { role = "?", content = "", images, tool_calls: calls, name } = message ?? {};
+  const parts = Array.isArray(content) ? content : [content];
+  const texts = parts.map(partText).filter((text) => text !== "");
+  const pictures = [...parts.map(pictureOf), ...listOf(images).map((data) => embedded(String(data)))].filter(
+    (one) => one !== null,
+  );
+  return {
+    role: name ? `${role}, ${name}` : String(role),
+    text: texts.join("\n"),
+    pictures,
+    calls: listOf(calls).length ? JSON.stringify(calls, null, 2) : "",
+  };
+}
+
+/** @param {any} part */
+function partText(part) {
+  if (part === null || part === undefined) return "";
+  if (typeof part === "string") return part;
+  if (typeof part.text === "string") return part.text;
+  return pictureOf(part) ? "" : JSON.stringify(part, null, 2);
+}
+
+/** @param {any} part @returns {Picture | null} */
+function pictureOf(part) {
+  const url = part?.image_url?.url ?? (typeof part?.image_url === "string" ? part.image_url : undefined);
+  if (typeof url === "string") return fromAddress(url);
+  const source = part?.type === "image" && part.source;
+  if (!source) return null;
+  return fromAddress(source.type === "base64" ? `data:${source.media_type};base64,${source.data}` : "");
+}
+
+/** @param {string} url @returns {Picture} */
+function fromAddress(url) {
+  const [, type, data] = /^data:([\w.+/-]*)(?:;[\w=-]+)*,(.*)$/s.exec(url) ?? [];
+  if (data === undefined) return { type: "picture by address", bytes: null, src: null };
+  const isPicture = /^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(type);
+  return {
+    type: type || "data",
+    bytes: Math.floor((data.length * 3) / 4),
+    src: isPicture && url.length < LARGEST_SHOWN ? url : null,
+  };
+}
+
+/** Ollama's pictures are base64 alone. @param {string} data */
+function embedded(data) {
+  const kinds = { "/9j/": "image/jpeg", iVBOR: "image/png", R0lGOD: "image/gif", UklGR: "image/webp" };
+  const [, type = "picture"] = Object.entries(kinds).find(([start]) => data.startsWith(start)) ?? [];
+  return fromAddress(`data:${type};base64,${data}`);
+}
+
+/** The value, or undefined. @param {string} text @returns {any} */
+export function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,114 @@
+// @ts-check
+// The keyboard: one table for what it does, one listener.
+import { html, signal, useEffect, useRef } from "../vendor/preact.js";
+import { Dialog } from "./parts.js";
+import { go } from "./place.js";
+
+/**
+ * @typedef {Record<string, (event: KeyboardEvent) => unknown>} Keys by key, `Ctrl+s` with Ctrl or Cmd; a deed that
+ *   gives `false` leaves the key to others
+ */
+
+const TABLE = [
+  ["j k or arrows", "move in a list"],
+  ["Enter", "open"],
+  ["Esc", "back"],
+  ["/", "search"],
+  ["g, then r w e o h", "Runs, Workflows, Endpoints, Overview, Help"],
+  ["c", "cancel the open run (asks first)"],
+  ["t", "try the workflow, or repeat the open run"],
+  ["0", "show the whole time of a run again"],
+  ["F1", "help"],
+  ["F8", "next problem"],
+  ["Ctrl+S", "save"],
+  ["?", "this list"],
+];
+const PAGES = /** @type {Record<string, string>} */ ({
+  r: "runs",
+  w: "workflows",
+  e: "endpoints",
+  o: "overview",
+  h: "help",
+});
+const SECOND_MS = 1500;
+
+const open = signal(false);
+let wentAt = 0;
+
+export const showKeys = () => (open.value = true);
+
+const EVERYWHERE = /** @type {Keys} */ ({
+  "?": showKeys,
+  F1: () => go("#/help"),
+  "/": () => /** @type {HTMLElement | null} */ (document.querySelector("main [type=search]"))?.focus(),
+  g: () => (wentAt = performance.now()),
+});
+const layers = [{ current: EVERYWHERE }];
+
+/** What keys do while a part is shown; the newest part is asked first. @param {Keys} keys */
+export function useKeys(keys) {
+  const layer = useRef(keys);
+  layer.current = keys;
+  useEffect(() => {
+    layers.unshift(layer);
+    return () => void layers.splice(layers.indexOf(layer), 1);
+  }, []);
+}
+
+/** @param {KeyboardEvent} event */
+function pressed(event) {
+  if (event.defaultPrevented || event.altKey) return;
+  const key = event.ctrlKey || event.metaKey ? `Ctrl+${event.key}` : event.key;
+  const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
+  const writes = target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName ?? "");
+  if (writes && !/^(F\d+|Escape|Ctrl\+.)$/.test(key)) return;
+  if (document.querySelector("dialog[open]")) return;
+  const second = performance.now() - wentAt < SECOND_MS && PAGES[key];
+  wentAt = 0;
+  const deeds = second ? [() => go(`#/${second}`)] : layers.flatMap(({ current }) => current[key] ?? []);
+  if (deeds.some((deed) => deed(event) !== false)) event.preventDefault();
+  else if (key === "Escape" && writes) target.blur();
+}
+
+/** The list of keys, over the page. */
+export function KeyList() {
+  useEffect(() => {
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+  if (!open.value) return null;
+  const close = () => (open.value = false);
+  return html`<${Dialog} title="Keyboard" close=${close}><dl class="keys">${TABLE.map(([key, words]) => html`<div><dt>
+    ${key}</dt><dd>${words}</dd></div>`)}</dl>
+    <button type="button" onClick=${close}>Close</button><//>`;
+}
+
+/**
+ * Keys that move in a list of links: letters from anywhere, arrows within it.
+ * @param {string} list a selector
+ * @returns {Keys}
+ */
+export function listKeys(list) {
+  const by = (/** @type {number} */ steps) => () => step(`${list} a`, steps);
+  const within = (/** @type {number} */ steps) => (/** @type {Event} */ event) =>
+    /** @type {Element} */ (event.target).closest(list) !== null && step(`${list} a`, steps);
+  return { j: by(1), k: by(-1), ArrowDown: within(1), ArrowUp: within(-1) };
+}
+
+/**
+ * Moves the focus among what a selector finds and shows, from the chosen one on; at the ends it stays. One that opened
+ * by itself (`data-unasked`) is not chosen.
+ * @param {string} selector
+ * @param {number} step
+ */
+export function step(selector, step) {
+  const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(selector)]).filter((one) =>
+    one.checkVisibility(),
+  );
+  const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  const current = at < 0 ? all.findIndex((one) => one.hasAttribute("aria-current") && !("unasked" in one.dataset)) : at;
+  const to = all[current < 0 ? 0 : Math.max(0, Math.min(all.length - 1, current + step))];
+  to?.focus();
+  to?.scrollIntoView({ block: "nearest" });
+  return all.length > 0;
+}

@@ -1,0 +1,196 @@
+// @ts-check
+// One open file: its picture in the middle, its text (or Try it, or Dry run) at the right, which know of each other.
+import { html, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { useAsked } from "../shared/asked.js";
+import { checker } from "./checker.js";
+import { EditorPane } from "./editor_pane.js";
+import { Missing } from "../shared/parts.js";
+import { Picture } from "./picture.js";
+import { guardLeaving, routeOf, whyNot } from "./saving.js";
+import { ask, state } from "../shared/server.js";
+import { nodeAtLine } from "./text_places.js";
+import { addressOf, isWorkflow } from "./workflow_place.js";
+
+/**
+ * @typedef {import("./workflow_types.js").WorkflowFile} WorkflowFile
+ * @typedef {import("./workflow_types.js").Problem} Problem
+ * @typedef {import("./workflow_types.js").GraphShape} GraphShape
+ * @typedef {{text: string, problems: Problem[], graph: GraphShape | null, failed: string}} Checked what the server says
+ *   of a text
+ * @typedef {{graph: GraphShape, problems: Problem[]}} Good the last graph that could be made
+ * @typedef {import("./workflow_place.js").Place} Place
+ */
+
+/** What the server does not tell of a file that is no workflow. */
+const NO_WORKFLOW = { graph: null, last: null, kind: "", user: "" };
+
+/** @param {{place: Place, changed: () => void}} props `changed`: the tree is to be asked for again */
+export function FileView({ place, changed }) {
+  const { path, user } = place;
+  const { data, error, again } = /** @type {import("../shared/asked.js").Asked<WorkflowFile>} */ (
+    useAsked(routeOf(path), 0, isWorkflow(path) && user ? { user } : {})
+  );
+  const file = useMemo(() => data && { ...NO_WORKFLOW, ...data, path: data.path ?? path }, [data]);
+  if (file) return html`<${OpenFile} file=${file} place=${place} changed=${changed} />`;
+  return html`<section class="graph"><${Missing} error=${error} again=${again} /></section>`;
+}
+
+/**
+ * @typedef {{file: WorkflowFile, place: Place, draft: Draft, node: import("./workflow_types.js").GraphNode | null,
+ *   pane: string, open: (pane: string) => void}} View
+ *   what both sides show; `node`: the one that is chosen
+ */
+
+/** @param {{file: WorkflowFile, place: Place, changed: () => void}} props */
+function OpenFile({ file, place, changed }) {
+  const hand = useRef(/** @type {import("./text.js").Hand | null} */ (null));
+  const draft = useDraft(file);
+  const saving = useSaving(file, draft, hand, changed);
+  const [chosen, setChosen] = useState(place.node);
+  const [pane, setPane] = useState(place.pane);
+  const [ran, setRan] = useState(/** @type {import("../shared/types.js").Run | null} */ (null));
+  const { good } = draft;
+  useEffect(() => setPane(place.pane), [place.pane, place.run]);
+  useEffect(() => void (place.node !== null && setChosen(place.node)), [place.node]);
+  useEffect(() => guardLeaving(file.path, draft.isUnsaved), []);
+  const choose = useCallback(
+    (/** @type {number | null} */ n) => {
+      setChosen(n);
+      history.replaceState(history.state, "", addressOf({ ...place, node: n }));
+    },
+    [place],
+  );
+  const atLine = (/** @type {number} */ line) => {
+    const n = good ? nodeAtLine(good.graph.nodes, line) : null;
+    if (n !== chosen) choose(n);
+  };
+  const reason = whyNot(file, state.value?.rights ?? [], state.value?.mode ?? "view");
+  const view = {
+    file,
+    place,
+    draft,
+    node: good?.graph.nodes.find(({ n }) => n === chosen) ?? null,
+    pane,
+    open: setPane,
+  };
+  return html`${isWorkflow(file.path) && html`<${Picture} ...${view} times=${ran ? timesIn(ran, file.path) : file.last}
+    choose=${choose} />`}
+    <${EditorPane} ...${view} saving=${saving} hand=${hand} atLine=${atLine} reason=${reason} ran=${setRan} />`;
+}
+
+/**
+ * Seconds and states of a file's nodes, of the run that is tried.
+ * @param {import("../shared/types.js").Run} run
+ * @param {string} path
+ */
+function timesIn({ id, at, nodes }, path) {
+  const own = nodes.filter(({ workflow }) => workflow === path);
+  const times = own.map(({ number, state, begun_s: begun, ended_s: ended }) => [
+    number,
+    { s: begun === null || ended === null ? null : ended - begun, state },
+  ]);
+  return { id, at, nodes: Object.fromEntries(times) };
+}
+
+/** The text that is typed, and what the server says of it. @param {WorkflowFile} file */
+function useDraft(file) {
+  const [checked, setChecked] = useState(
+    /** @type {Checked} */ ({ text: file.text, problems: file.problems, graph: file.graph, failed: "" }),
+  );
+  const [good, setGood] = useState(
+    /** @type {Good | null} */ (file.graph && { graph: file.graph, problems: file.problems }),
+  );
+  const [unsaved, setUnsaved] = useState(false);
+  const text = useRef(file.text);
+  const base = useRef({ text: file.text, version: file.version });
+  const isUnsaved = () => text.current !== base.current.text;
+  const told = useCallback((/** @type {Partial<Checked> & {text: string}} */ answer) => {
+    setChecked((was) => ({ ...was, failed: "", ...answer }));
+    if (answer.graph) setGood({ graph: answer.graph, problems: answer.problems ?? [] });
+  }, []);
+  const check = useMemo(
+    () =>
+      checker(
+        (wanted) =>
+          ask("check", {
+            method: "POST",
+            body: { path: file.path, text: wanted, ...(file.user ? { user: file.user } : {}) },
+          }),
+        (answer, error, of) =>
+          told(
+            answer
+              ? { text: of, problems: answer.problems, graph: answer.graph }
+              : { text: "", failed: error?.message ?? "" },
+          ),
+      ),
+    [file.path, file.user],
+  );
+  useEffect(() => check.stop, [check]);
+  const typed = (/** @type {string} */ now) => {
+    text.current = now;
+    setUnsaved(isUnsaved());
+    if (isWorkflow(file.path)) check.typed(now);
+  };
+  /** The file holds another text from now on. @param {string} now @param {string} version */
+  const rebase = (now, version) => {
+    base.current = { text: now, version };
+    setUnsaved(isUnsaved());
+  };
+  return { checked, good, unsaved, isUnsaved, text, base, typed, told, rebase };
+}
+
+/** @typedef {ReturnType<typeof useDraft>} Draft */
+
+/**
+ * @param {WorkflowFile} file
+ * @param {Draft} draft
+ * @param {{current: import("./text.js").Hand | null}} hand
+ * @param {() => void} changed
+ */
+function useSaving(file, draft, hand, changed) {
+  const [word, tell] = useState({ said: "", failed: "" });
+  const [conflict, setConflict] = useState(/** @type {{version: string, text: string, mine: string} | null} */ (null));
+  const say = (/** @type {string} */ said) => tell({ said, failed: "" });
+  const fail = (/** @type {string} */ failed) => tell({ said: "", failed });
+  /** Whether it was saved; else why not is told. */
+  const save = async (version = draft.base.current.version, text = draft.text.current) => {
+    try {
+      const told = await ask(routeOf(file.path), { method: "PUT", body: { text, version } });
+      setConflict(null);
+      draft.rebase(text, told.version);
+      draft.told({ text, problems: told.problems });
+      say("Saved.");
+      changed();
+      return true;
+    } catch (reason) {
+      const { status, message, data = {} } = /** @type {Error & {status?: number, data?: any}} */ (reason);
+      if (status === 409 && typeof data.text === "string") {
+        setConflict({ version: data.version, text: data.text, mine: text });
+        return false;
+      }
+      setConflict(null);
+      if (data.problems) draft.told({ text, problems: data.problems });
+      fail(message);
+      return false;
+    }
+  };
+  const take = () => {
+    if (!conflict) return;
+    draft.rebase(conflict.text, conflict.version);
+    hand.current?.set(conflict.text);
+    setConflict(null);
+    say("The text of the file was loaded.");
+  };
+  return {
+    word,
+    say,
+    fail,
+    conflict,
+    save,
+    take,
+    keep: () => conflict && save(conflict.version, conflict.mine),
+    close: () => setConflict(null),
+  };
+}
+
+/** @typedef {ReturnType<typeof useSaving>} Saving */

@@ -1,0 +1,167 @@
+// @ts-check
+// The picture of a workflow: its nodes in their order, from top to bottom, and who uses whose output at the right.
+// A list for the keyboard and for screen readers; the arcs are drawn over it and say nothing that the words do not.
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { Card } from "./card.js";
+import { Children } from "./children.js";
+import { arcsOf, edgesOf, huesOf } from "./lanes.js";
+
+/**
+ * @typedef {import("./workflow_types.js").GraphShape} GraphShape
+ * @typedef {import("./workflow_types.js").GraphNode} GraphNode
+ * @typedef {import("./workflow_types.js").Problem} Problem
+ * @typedef {import("./workflow_types.js").Times} Times
+ * @typedef {{x1: number, y1: number, x2: number, y2: number, edge: number, ends: number[]}} Drawn
+ */
+
+/**
+ * @param {{graph: GraphShape, problems: Problem[], times: Times | null, chosen: number | null, choose: (n: number) =>
+ *   void,
+ *   place: import("./workflow_place.js").Place, level?: number, label: string}} props
+ */
+export function Graph({ graph, problems, times, chosen, choose, place, level = 1, label }) {
+  const [over, setOver] = useState(/** @type {number | null} */ (null));
+  const canvas = useRef(/** @type {HTMLElement | null} */ (null));
+  const arcs = useMemo(() => arcsOf(graph.rows, graph.nodes), [graph]);
+  const hues = useMemo(() => huesOf(graph.nodes), [graph]);
+  const drawn = useDrawn(canvas, arcs);
+  const lit = over ?? chosen;
+  const near = arcs
+    .filter(({ ends }) => lit !== null && ends.includes(lit))
+    .flatMap(({ from, to }) => [...graph.rows[from], ...graph.rows[to]]);
+  const byNumber = new Map(graph.nodes.map((node) => [node.n, node]));
+  const first = chosen ?? graph.rows[0]?.[0];
+  const card = (/** @type {number} */ n) => {
+    const node = /** @type {GraphNode} */ (byNumber.get(n));
+    return html`<${Card} node=${node} problems=${node.problems.map((at) => problems[at]).filter(Boolean)}
+      time=${times?.[n] ?? null}
+        hue=${hues} chosen=${n === chosen} near=${near.includes(n) && n !== lit} tabbable=${n === first}
+          choose=${() => choose(n)} hover=${setOver} />
+      <${Children} node=${node} place=${place} level=${level} Picture=${Graph} />`;
+  };
+  return html`<div class="canvas" ref=${canvas} style=${{ minWidth: `${Math.max(0,
+    ...drawn.map(({ edge }) => edge + 12))}px` }} onKeyDown=${step}>
+    <${Arcs} drawn=${drawn} lit=${lit} />
+    <ol class="col" role="list" aria-label=${label}>
+      ${graph.rows.map((row, at) => [
+        html`<${Row} key=${row.join()} row=${row} group=${row.length > 1 ? byNumber.get(row[0])?.group : null}
+          card=${card} />`,
+        graph.responder !== null &&
+          row.includes(graph.responder) &&
+          at < graph.rows.length - 1 &&
+          html`<li class="cut" key="cut">the client has its answer</li>`,
+      ])}
+    </ol>
+  </div>`;
+}
+
+/**
+ * One row: a card, or the members of a group that run together.
+ * @param {{row: number[], group: string | null, card: (n: number) => unknown}} props
+ */
+function Row({ row, group, card }) {
+  if (row.length === 1) return html`<li class="grow"><div class="member">${card(row[0])}</div></li>`;
+  return html`<li class="grow together"><div class="side">
+    <span class="cap">together: ${group}</span>
+    <ol class="members" role="list" aria-label=${`together: ${group}`}>${row.map((n) => html`<li class="member"
+      key=${n}>${card(n)}</li>`)}</ol>
+  </div></li>`;
+}
+
+/** Arrow keys go from card to card, in the order of the nodes. @param {KeyboardEvent} event */
+function step(event) {
+  const canvas = /** @type {HTMLElement} */ (event.currentTarget);
+  const cards = /** @type {HTMLElement[]} */ ([...canvas.querySelectorAll(".node")]).filter(
+    (card) => card.closest(".canvas") === canvas,
+  );
+  const at = cards.indexOf(/** @type {HTMLElement} */ (event.target));
+  const [next, last] = [at + 1, at - 1];
+  const to = {
+    ArrowDown: next,
+    ArrowRight: next,
+    j: next,
+    ArrowUp: last,
+    ArrowLeft: last,
+    k: last,
+    Home: 0,
+    End: cards.length - 1,
+  }[event.key];
+  if (at < 0 || to === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+  event.preventDefault();
+  cards[to]?.focus();
+}
+
+/**
+ * Where the arcs run, by the boxes of the rows as they stand; measured again when these change.
+ * @param {{current: HTMLElement | null}} canvas @param {import("./lanes.js").Arc[]} arcs
+ * @returns {Drawn[]}
+ */
+function useDrawn(canvas, arcs) {
+  const [drawn, setDrawn] = useState(/** @type {Drawn[]} */ ([]));
+  useLayoutEffect(() => {
+    const element = /** @type {HTMLElement} */ (canvas.current);
+    const measure = () => {
+      const now = measured(element, arcs);
+      setDrawn((was) => (JSON.stringify(was) === JSON.stringify(now) ? was : now));
+    };
+    measure();
+    const watcher = new ResizeObserver(measure);
+    for (const one of [element, ...rowsOf(element)]) watcher.observe(one);
+    return () => watcher.disconnect();
+  }, [arcs]);
+  return drawn;
+}
+
+/** @param {HTMLElement} canvas @returns {HTMLElement[]} the rows of this picture, not those of pictures inside it */
+const rowsOf = (canvas) => /** @type {HTMLElement[]} */ ([...canvas.querySelectorAll(":scope > .col > .grow")]);
+
+/**
+ * In the picture's own pixels, whatever its zoom.
+ * @param {HTMLElement} canvas
+ * @param {import("./lanes.js").Arc[]} arcs
+ * @returns {Drawn[]}
+ */
+function measured(canvas, arcs) {
+  const origin = canvas.getBoundingClientRect();
+  const zoom = origin.width / canvas.offsetWidth || 1; // while it is not shown it has no width
+  const rows = rowsOf(canvas);
+  const box = (/** @type {Element | null} */ element) => {
+    const { top, bottom, right } = /** @type {Element} */ (element).getBoundingClientRect();
+    return {
+      top: (top - origin.top) / zoom,
+      bottom: (bottom - origin.top) / zoom,
+      right: (right - origin.left) / zoom,
+    };
+  };
+  const boxes = rows.map((row) => box(row.querySelector(".side") ?? row.querySelector(".node")));
+  const edges = edgesOf(
+    arcs,
+    rows.map((row) => box(row).right),
+    boxes.map(({ right }) => right),
+  );
+  return arcs.map(({ from, to, ends }, at) => ({
+    x1: boxes[from].right,
+    y1: boxes[from].bottom - 14,
+    x2: boxes[to].right,
+    y2: boxes[to].top + 14,
+    edge: edges[at],
+    ends,
+  }));
+}
+
+/** @param {{drawn: Drawn[], lit: number | null}} props */
+function Arcs({ drawn, lit }) {
+  const own = (/** @type {Drawn} */ arc) => lit !== null && arc.ends.includes(lit);
+  const ordered = [...drawn].sort((a, b) => Number(own(a)) - Number(own(b)));
+  return html`<svg class="arcs" aria-hidden="true">
+    ${ordered.map((arc) => html`<path key=${arc.ends.join()} class=${own(arc) ? "arc on" : "arc"} d=${pathOf(arc)} />`)}
+  </svg>`;
+}
+
+/** Out of the lower right of the source, down its lane, into the upper right of the user. @param {Drawn} arc */
+function pathOf({ x1, y1, x2, y2, edge: x }) {
+  const round = Math.min(8, (y2 - y1) / 2);
+  const out = `M${x1} ${y1}H${x - round}q${round} 0 ${round} ${round}`;
+  const into = `q0 ${round} ${-round} ${round}H${x2 + 4}m5 -4l-5 4l5 4`;
+  return `${out}V${y2 - round}${into}`;
+}

@@ -1,0 +1,80 @@
+// @ts-check
+// Where in the workflows the page is, as an address that can be shared: `#/workflows/<path>?user=&node=&via=&pane=`.
+// Pure.
+import { addressOf as address } from "../shared/address.js";
+
+/**
+ * @typedef {{path: string, user: string | null, node: number | null, via: string[], pane: string, run: string | null}}
+ *   Place
+ * `via`: the files from which one came; `pane`: `text`, `try` or `dry`; `run`: whose messages Try it begins with
+ */
+
+/** Folder -> the kind of its files, as the index of Help names it. @type {Record<string, string>} */
+const KINDS = {
+  Workflows: "workflow",
+  Endpoints: "endpoint",
+  Presets: "preset",
+  Routing: "routing",
+  PromptTemplates: "prompttemplate",
+  StructuredOutputs: "structuredoutput",
+  Users: "user",
+  ApiTypes: "apitype",
+  MCPServers: "mcpserver",
+};
+const PANES = ["text", "try", "dry"];
+
+/** @param {{parts: string[], query: URLSearchParams}} place @returns {Place} */
+export function placeOf({ parts, query }) {
+  const named = parts.filter(Boolean);
+  const path = (!named.length || KINDS[named[0]] ? named : ["Workflows", ...named]).join("/");
+  const node = Number(query.get("node"));
+  const pane = query.get("pane") ?? (query.has("try") ? "try" : "text");
+  return {
+    path,
+    user: query.get("user"),
+    node: Number.isInteger(node) && node > 0 ? node : null,
+    via: query.getAll("via"),
+    pane: PANES.includes(pane) ? pane : "text",
+    run: query.get("try") || null,
+  };
+}
+
+/** @param {Partial<Place> & {path: string}} place */
+export function addressOf({ path, user, node, via = [], pane = "text", run }) {
+  const words = { user: user ?? "", node: String(node ?? ""), pane: pane === "text" ? "" : pane, try: run ?? "" };
+  return address(
+    "workflows",
+    path.split("/"),
+    new URLSearchParams([...Object.entries(words), ...via.map((file) => ["via", file])]),
+  );
+}
+
+/** The place of a child, with the way back. @param {Place} place @param {string} path @returns {Place} */
+export const below = (place, path) => ({
+  path,
+  user: place.user,
+  node: null,
+  via: [...place.via, place.path].slice(-8),
+  pane: "text",
+  run: null,
+});
+
+/**
+ * The places that one came through, outermost first.
+ * @param {Place} place
+ * @returns {{name: string, address: string}[]}
+ */
+export const wayBack = (place) =>
+  place.via.map((path, at) => ({
+    name: nameOf(path),
+    address: addressOf({ path, user: place.user, via: place.via.slice(0, at) }),
+  }));
+
+/** `Reviewers` of `Workflows/mira/Reviewers.json`. @param {string} path */
+export const nameOf = (path) => (path.split("/").at(-1) ?? path).replace(/\.json$/, "");
+
+/** Claims that a path is a workflow's; others are shown by the files routes. @param {string} path */
+export const isWorkflow = (path) => path.startsWith("Workflows/");
+
+/** The kind of file, as the index of Help names it; empty for others. @param {string} path */
+export const kindOf = (path) => KINDS[path.split("/")[0]] ?? "";
