@@ -239,11 +239,11 @@ class RunTrace:
     `finishing` (the client has its answer, nodes run on), `done`, `failed`, `cancelled`, `refused` (ended
     before a workflow began). `error`: what the client was told. `asked`: the client's body, where
     `keeps_text`, cut as those of calls. `fell_back`: the model name that was asked, where nobody has it and
-    the user's default answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the client's key; never
-    that of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of
-    what the user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its
-    last good version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the
-    answer so far, None when it is not going out. `bytes_kept`, `seq`: a recorder's.
+    the user's default answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the
+    client's key; never that of a private run. `nodes`: in the order of their start, nested ones too. `said`:
+    the beginning of what the user wrote last, on one line, where texts are kept. `outdated`: of each file
+    that it uses in its last good version, as a later edit has an error, a sentence that says so. `counter()`:
+    pieces of the answer so far, None when it is not going out. `bytes_kept`, `seq`: a recorder's.
     """
 
     id: str

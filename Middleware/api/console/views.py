@@ -24,6 +24,7 @@ from Middleware.api.console import (
     history_views,
     key_views,
     loaded_views,
+    model_name_views,
     workflow_files,
 )
 from Middleware.api.console.call_views import NO_RUN, run_of
@@ -372,6 +373,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     file_views.ROUTES,
     DRY_RUN_ROUTES,
     NAME_ROUTES,
+    model_name_views.MODEL_NAME_ROUTES,
     workflow_files.ROUTES,
 )
 

@@ -15,6 +15,8 @@ import { listen, refusal, state } from "./shared/server.js";
  *   import("./shared/keys.js").Keys}} Module
  */
 
+/** Pages that have an address of their own and stand in another one. @type {Record<string, string>} */
+const WITHIN = { "model-names": "workflows" };
 const MODULES = /** @type {Record<string, () => Promise<Module>>} */ ({
   runs: () => import("./runs/runs.js"),
   workflows: () => load("./workflows/workflows.js"),
@@ -25,7 +27,7 @@ const MODULES = /** @type {Record<string, () => Promise<Module>>} */ ({
 const load = (/** @type {string} */ name) => import(name);
 
 function App() {
-  const page = place.value.page;
+  const page = WITHIN[place.value.page] ?? place.value.page;
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const first = useRef(true);
   const title = PAGES.find(([name]) => name === page)?.[1] ?? "Nothing here";
