@@ -17,6 +17,7 @@ from werkzeug.routing import Map, PathConverter, Rule
 
 from Middleware.api.console import (
     call_views,
+    edit_views,
     endpoint_views,
     events,
     file_views,
@@ -371,6 +372,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     key_views.KEY_ROUTES,
     help_index.HELP_ROUTES,
     file_views.ROUTES,
+    edit_views.EDIT_ROUTES,
     DRY_RUN_ROUTES,
     NAME_ROUTES,
     model_name_views.MODEL_NAME_ROUTES,

@@ -191,6 +191,11 @@ def texts_with_braces(config: NodeConfig, but_for: Container[str]) -> Iterator[t
             yield from (pair for pair in texts_of(value, f"/{key}") if "{" in pair[1])
 
 
+def filled_texts(config: NodeConfig) -> Iterator[tuple[str, str]]:
+    """(pointer below the node, text) of what is filled, texts for a child among it."""
+    return texts_with_braces(config, _LITERAL_FIELDS - set(OVERRIDES))
+
+
 class Written(NamedTuple):
     """A name that a text of a node looks up. `pointer`: below the node. `through`: the variable of the file
     or the user that brings it; empty: it stands in the text itself.
@@ -214,7 +219,7 @@ def names_filled(config: NodeConfig, values: LiveValues) -> Iterator[Written]:
     A variable brings none into a Jinja text, which takes it as it is.
     """
     is_jinja = bool(config.get("jinja2"))
-    for pointer, text in texts_with_braces(config, _LITERAL_FIELDS - set(OVERRIDES)):
+    for pointer, text in filled_texts(config):
         field = pointer.split("/")[1]
         if is_jinja and field not in no_templates():
             yield from (Written(pointer, name) for name in _template_names(text))

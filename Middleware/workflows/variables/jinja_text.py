@@ -62,6 +62,57 @@ def jinja_names(text: str) -> frozenset[str]:
     return _compile_text(text, False).names
 
 
+class NamePlace(NamedTuple):
+    """A name in a template that is looked up. `start`, `end`: in characters of its text."""
+
+    name: str
+    start: int
+    end: int
+
+
+def jinja_name_places(text: str) -> Iterator[NamePlace]:
+    """Where a template looks names up, in its order; nowhere in one that does not parse.
+
+    Not behind a `.` or `|`, not the name of an argument, not in texts, comments and `raw`.
+    """
+    try:
+        names = jinja_names(text)
+    except ConfigError:
+        return
+    tokens = [token for token in _lexed(text) if token.kind != "whitespace"]
+    depth = 0
+    for before, token, behind in zip([_NO_TOKEN, *tokens], tokens, [*tokens[1:], _NO_TOKEN], strict=False):
+        if token.kind == "operator":
+            depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+        is_looked_up = token.kind == "name" and token.text in names and before.text not in (".", "|")
+        if is_looked_up and not (depth > 0 and behind.text == "="):
+            yield NamePlace(token.text, token.start, token.start + len(token.text))
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+
+_NO_TOKEN = _Token("", "", 0)
+
+
+def _lexed(text: str) -> Iterator[_Token]:
+    """The tokens of a template that parses. Jinja counts line ends as one character, and leaves out white
+    space that the template strips.
+    """
+    ends = [match.end() for match in re.finditer("\r\n", text)]
+    normal = re.sub("\r\n|\r", "\n", text)
+    at = crossed = 0
+    for _, kind, value in _environment(False).lex(text):
+        at = normal.find(value, at)
+        while crossed < len(ends) and ends[crossed] <= at + crossed + 1:
+            crossed += 1
+        yield _Token(kind, value, at + crossed)
+        at += len(value)
+
+
 def render(text: str, names: VariableNames) -> str:
     """The rendered template. Raises ConfigError."""
     rendered = _render(text, names, shielded=False)

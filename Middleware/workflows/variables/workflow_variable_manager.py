@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -286,6 +286,23 @@ class LiveValues:
                         seen.add(other)
                         deeper.append((other, within | {other.name}))
             level = deeper
+
+    def texts_behind(self, named: Iterable[Placeholder]) -> dict[tuple[str | int, ...], str]:
+        """Path of each text that filling these placeholders fills in its turn (name, then keys) -> the text.
+
+        As deep as a run follows them.
+        """
+        found: dict[tuple[str | int, ...], str] = {}
+        level = dict.fromkeys(named)
+        for _ in range(MAX_DEPTH):
+            deeper: dict[Placeholder, None] = {}
+            for one in level:
+                path = (one.name, *one.path)
+                if path not in found and (text := _text_at(one, self.values)):
+                    found[path] = text
+                    deeper |= dict.fromkeys(placeholders(text))
+            level = deeper
+        return found
 
     def _placeholders_of(self, placeholder: Placeholder) -> tuple[Placeholder, ...]:
         """Those of the text that is filled in turn; none for a value that holds nothing to fill."""
