@@ -16,9 +16,15 @@ from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefu
 from Middleware.common.errors import ConfigError
 from Middleware.common.secrets import is_secret_header, secrets_of_header, secrets_of_url
 from Middleware.common.types import JsonObject
-from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint, secrets_in_use
+from Middleware.config.endpoints import (
+    EMBEDDING_TYPES,
+    EndpointConfig,
+    endpoint_names,
+    load_endpoint,
+    secrets_in_use,
+)
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import endpoint_file
+from Middleware.config.paths import endpoint_file, endpoint_folder
 from Middleware.config.users import UserSettings, load_user
 from Middleware.llmapis.addresses import outages, servers_of
 from Middleware.llmapis.call.call_arguments import HandlerSettings
@@ -234,18 +240,28 @@ def post_probe(ask: Ask, user: str, name: str) -> JsonObject:
     ask.no_fields()
     snapshot = ask.hub.snapshot()
     users = ask.hub.served_users()
-    one = (
-        next((one for one in reachable_endpoints(snapshot, user) if one.name == name), None)
-        if user in users
-        else None
-    )
-    if one is None:
-        raise ViewRefused(404, "no such endpoint: no workflow of a served user uses it")
-    settings = one.user
+    settings = _owner(snapshot, user, name) if user in users else None
+    if settings is None:
+        raise ViewRefused(
+            404, "no such endpoint: no workflow of a served user uses it, and none has its file"
+        )
     try:
         return ask.hub.probes.run((user, name), lambda: _probe_json(ask, settings, name))
     except NotNow as wait:
         raise ViewRefused(429, str(wait), {"Retry-After": str(math.ceil(wait.wait_s))}) from wait
+
+
+def _owner(snapshot: ConfigSnapshot, user_name: str, name: str) -> UserSettings | None:
+    """The user, if there is such an endpoint: one that is reached, or a file in the folder, which a workflow
+    may name later."""
+    one = next((one for one in reachable_endpoints(snapshot, user_name) if one.name == name), None)
+    if one is not None:
+        return one.user
+    try:
+        user = load_user(snapshot, user_name)
+    except ConfigError:
+        return None
+    return user if name in endpoint_names(snapshot, endpoint_folder(user)) else None
 
 
 def _probe_json(ask: Ask, user: UserSettings, name: str) -> JsonObject:

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from Middleware.api.commands import setup
+from Middleware.api.found_endpoints import key_variable_of
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.llmapis.find_servers import FoundServer, ServerSearch
@@ -237,7 +238,7 @@ class TestKeys:
         ],
     )
     def test_names_of_variables(self, url, name):
-        assert setup._variable_of(url) == name
+        assert key_variable_of(url) == name
 
 
 class TestAddresses:

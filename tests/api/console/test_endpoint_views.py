@@ -324,14 +324,18 @@ class TestProbe:
         assert house.probe() == (429, {"error": "this endpoint was probed within the last 10 seconds"})
         assert len(model.calls) == 1
 
-    @pytest.mark.parametrize("path", ["mira/Idle", "mira/Nobody", "jo/Big", "mira/..", "mira/Big.json"])
-    def test_what_no_served_user_reaches(self, house, path):
+    def test_a_file_that_no_workflow_names_yet(self, house, model):
+        """Find servers writes such files, and probes them (workbench.md 6)."""
         house.endpoint("Idle")
+        assert house.probe("mira/Idle")[0] == 200 and len(model.calls) == 1
+
+    @pytest.mark.parametrize("path", ["mira/Nobody", "jo/Big", "mira/..", "mira/Big.json"])
+    def test_what_no_served_user_reaches(self, house, path):
         house.write("Users/jo", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
         assert house.probe(path) == (
             404,
-            {"error": "no such endpoint: no workflow of a served user uses it"},
+            {"error": "no such endpoint: no workflow of a served user uses it, and none has its file"},
         )
 
     def test_it_needs_a_right(self, house):
