@@ -13,6 +13,7 @@ from Middleware.api.console.hour import (
     MOST_VALUES,
     SLOTS,
     Hour,
+    medians_of,
     rate_of,
     resident_mb,
 )
@@ -165,18 +166,18 @@ class TestHeldShare:
         note(hour, self.prompt(9000, 9000))
         clock.now += 600
         note(hour, self.prompt(1000, 0))
-        assert hour.held_share("mira", "Big") == 0.9
+        assert hour.held_share(("mira", "Big")) == 0.9
 
     def test_what_is_older_than_an_hour_is_forgotten(self, hour, clock):
         note(hour, self.prompt(9000, 9000))
         clock.now += 3605
         note(hour, self.prompt(1000, 100))
-        assert hour.held_share("mira", "Big") == 0.1
+        assert hour.held_share(("mira", "Big")) == 0.1
 
     def test_by_characters_where_the_backend_says_nothing(self, hour):
         """As an estimate."""
         note(hour, call_of(sent=0.1, compared=True, prompt_chars=4000, shared_chars=1000))
-        assert hour.held_share("mira", "Big") == 0.25
+        assert hour.held_share(("mira", "Big")) == 0.25
 
     @pytest.mark.parametrize(
         "call",
@@ -189,16 +190,16 @@ class TestHeldShare:
     )
     def test_where_nothing_is_known(self, hour, call):
         note(hour, call)
-        assert hour.held_share("mira", "Big") is None
+        assert hour.held_share(("mira", "Big")) is None
 
     def test_of_a_private_run(self, hour):
         """Numbers, no text."""
         note(hour, self.prompt(100, 50), private=True)
-        assert hour.held_share("mira", "Big") == 0.5
+        assert hour.held_share(("mira", "Big")) == 0.5
 
     def test_of_each_endpoint(self, hour):
         note(hour, self.prompt(100, 50), self.prompt(100, 0, endpoint="Small"))
-        assert [hour.held_share("mira", name) for name in ("Big", "Small", "Other")] == [0.5, 0.0, None]
+        assert [hour.held_share(("mira", name)) for name in ("Big", "Small", "Other")] == [0.5, 0.0, None]
 
 
 class TestCalls:
@@ -260,8 +261,8 @@ class TestCalls:
     def test_medians(self, hour):
         for first in (1.0, 2.0, 9.0):
             note(hour, call_of(sent=0.5, first=first, ended=first + 1, usage={"completion_tokens": 30}))
-        assert hour.medians("mira", "Big") == {"first_s": 1.5, "rate": 30.0}
-        assert hour.medians("mira", "Small") == {"first_s": None, "rate": None}
+        assert medians_of(hour.calls("mira", "Big")) == {"first_s": 1.5, "rate": 30.0}
+        assert medians_of(hour.calls("mira", "Small")) == {"first_s": None, "rate": None}
 
     def test_the_model_that_was_used_before(self, hour):
         """At the same machine, else at the same host and port, whichever endpoint and user asked."""
