@@ -30,15 +30,6 @@ from Middleware.api.commands.setup_files import (
     write_setup,
 )
 from Middleware.api.commands.setup_questions import NOTHING, Questions
-from Middleware.api.found_endpoints import (
-    CONTAINER_MARK,
-    HOST_OF_CONTAINER,
-    endpoint_document,
-    is_variable_name,
-    key_variable_of,
-    likely_model,
-    own_files_that_use,
-)
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
@@ -56,6 +47,15 @@ from Middleware.llmapis.find_servers import (
     addresses_to_ask,
     find_servers,
     search_addresses,
+)
+from Middleware.llmapis.found_endpoints import (
+    CONTAINER_MARK,
+    HOST_OF_CONTAINER,
+    endpoint_document,
+    is_variable_name,
+    key_variable_of,
+    likely_model,
+    own_files_that_use,
 )
 from Middleware.utilities.config_text import json_bytes
 from Middleware.utilities.install_layout import program, quote_words

@@ -10,15 +10,6 @@ from typing import NamedTuple
 
 from Middleware.api.console.file_views import make, refuse_links, refuse_name
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, NotNow, Reply, ViewRefused
-from Middleware.api.found_endpoints import (
-    CONTAINER_MARK,
-    HOST_OF_CONTAINER,
-    endpoint_document,
-    is_variable_name,
-    key_variable_of,
-    likely_model,
-    own_files_that_use,
-)
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import address_fault, load_endpoint
@@ -32,6 +23,15 @@ from Middleware.llmapis.find_servers import (
     FoundServer,
     addresses_to_ask,
     search_addresses,
+)
+from Middleware.llmapis.found_endpoints import (
+    CONTAINER_MARK,
+    HOST_OF_CONTAINER,
+    endpoint_document,
+    is_variable_name,
+    key_variable_of,
+    likely_model,
+    own_files_that_use,
 )
 from Middleware.utilities.config_text import json_bytes
 from Middleware.workflows.checks.user_walk import UserWalk

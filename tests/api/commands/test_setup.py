@@ -8,10 +8,10 @@ import json
 import pytest
 
 from Middleware.api.commands import setup
-from Middleware.api.found_endpoints import key_variable_of
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.llmapis.find_servers import FoundServer, ServerSearch
+from Middleware.llmapis.found_endpoints import key_variable_of
 from tests.api.commands.test_init import contents, ship
 
 OLLAMA = FoundServer("http://127.0.0.1:9", "Ollama", "OllamaApiChat", "0.12.6", ("nomic-embed-text", "tiny"))
