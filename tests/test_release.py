@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import importlib.util
 import re
 import subprocess
@@ -11,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from Middleware.api.commands import update_check
 
 HOUSE = Path(__file__).resolve().parents[1]
 WORKFLOW = (HOUSE / ".github/workflows/release.yml").read_text("utf-8")
@@ -56,6 +59,29 @@ class TestNotes:
         monkeypatch.setattr(release, "VERSION", "3.0.0")
         with pytest.raises(SystemExit, match=r'CHANGELOG.md has no section "## 3.0.0 - <date>"'):
             release.notes_of("v3.0.0", f"{heading}\n- x\n{CHANGELOG}")
+
+
+class TestAddresses:
+    def test_the_repository_of_nobody_does_not_go_out(self):
+        """`--update-check` would print it for ever."""
+        setup = "project_urls =\n    Changelog = https://example.test/OWNER/headrace/blob/main/CHANGELOG.md\n"
+        with pytest.raises(SystemExit, match=r"setup.cfg, project_urls, Changelog: put your repository"):
+            release.refuse_example_address(setup)
+        assert release.refuse_example_address(setup.replace("OWNER", "somebody")) is None
+
+    def test_a_tag_is_refused_for_it(self, monkeypatch, tmp_path):
+        """Before the notes are written."""
+        (tmp_path / "setup.cfg").write_text("project_urls =\n    Changelog = https://example.test/OWNER/x\n")
+        monkeypatch.setattr(release, "HOUSE", tmp_path)
+        with pytest.raises(SystemExit, match="put your repository in place of OWNER"):
+            release.main(["--notes", "v1.0.0"])
+
+    def test_the_metadata_names_the_changelog(self):
+        """Under the name that `--update-check` looks for."""
+        setup = configparser.ConfigParser()
+        setup.read(HOUSE / "setup.cfg", "utf-8")
+        urls = dict(line.split(" = ", 1) for line in setup["metadata"]["project_urls"].strip().splitlines())
+        assert urls[update_check._CHANGES].endswith("/CHANGELOG.md")
 
 
 class TestPackages:

@@ -3,7 +3,8 @@
     .venv/bin/python tools/release.py --notes v1.2.3     print the section of CHANGELOG.md for this tag
     .venv/bin/python tools/release.py --build DIR        build wheel and source archive twice, and compare
 
-A tag that names another version than the program, or a version that CHANGELOG.md doesn't date, is refused.
+A tag that names another version than the program, a version that CHANGELOG.md doesn't date, and an address
+in setup.cfg that is still the example's are refused.
 The time in the packages is that of the last commit (SOURCE_DATE_EPOCH), so that anybody can build them again
 and compare. Needs git and the package `build`. Source: docs/releasing.md and spec operate.md 2.
 """
@@ -28,6 +29,9 @@ if str(HOUSE) not in sys.path:
 
 from Middleware.common.constants import VERSION  # noqa: E402
 
+EXAMPLE_OWNER = "OWNER"
+"""Stands for the owner of the repository until a first release."""
+
 
 def notes_of(tag: str, changelog: str) -> str:
     """The text below the heading `## 1.2.3 - 2027-01-31`. Raises SystemExit for a tag that may not go out."""
@@ -39,6 +43,15 @@ def notes_of(tag: str, changelog: str) -> str:
     if found is None:
         raise SystemExit(f'CHANGELOG.md has no section "## {version} - <date>"')
     return found[1].strip() + "\n"
+
+
+def refuse_example_address(setup: str) -> None:
+    """Raises SystemExit while the text of setup.cfg has the repository of nobody in an address: the packages
+    would name it for ever.
+    """
+    if found := re.search(rf"^ +(\w+) = \S*/{EXAMPLE_OWNER}/", setup, re.M):
+        place = f"setup.cfg, project_urls, {found[1]}"
+        raise SystemExit(f"{place}: put your repository in place of {EXAMPLE_OWNER}")
 
 
 def build(target: Path, source: Path = HOUSE, *, isolated: bool = True) -> list[Path]:
@@ -109,6 +122,7 @@ def main(words: list[str] | None = None) -> int:
     )
     given = parser.parse_args(words)
     if given.notes:
+        refuse_example_address((HOUSE / "setup.cfg").read_text("utf-8"))
         print(notes_of(given.notes, (HOUSE / "CHANGELOG.md").read_text("utf-8")), end="")
         return 0
     for path in build(given.build, isolated=not given.no_isolation):

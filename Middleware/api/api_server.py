@@ -25,7 +25,7 @@ from Middleware.api.console.recorder import Recorder
 from Middleware.api.console.view_contract import Hub, KeyRow, Rules, settle_rules
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.handlers.base.base_api_handler import LIMITS, METRICS, MetricsRoute
-from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors
+from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors, view_that_reads
 from Middleware.api.requests.access import ServerRules
 from Middleware.api.requests.answering import log_failure
 from Middleware.api.requests.key_check import KeyCheck
@@ -124,6 +124,7 @@ class ApiServer:
             tell_loaded=metrics.note_loaded,
             has_keys=lambda: self.door.keys.ring is not None,
             keys=self._key_rows,
+            can_read=lambda path: view_that_reads(path) is not None,
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
 

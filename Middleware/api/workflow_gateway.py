@@ -25,6 +25,7 @@ from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.paths import is_discussion_id
 from Middleware.config.users import UserSettings, for_plain_model, load_user
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerCollector, AnswerFacts
+from Middleware.services.rerun import Rerun
 from Middleware.services.shared_state.turns import Ask
 from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.utilities.tool_traffic import collapse_repeats, without_machinery
@@ -54,15 +55,20 @@ def open_answer(
     question: ClientQuestion,
     headers: Mapping[str, str] | None = None,
     place: WorkflowPlace | None = None,
+    rerun: Rerun | None = None,
 ) -> Batches:
     """The run that answers the request. `headers`: those of HTTP, names in lower case. `place`: of the
-    workflow; None: the user's settings and the model field say which.
+    workflow; None: the user's settings and the model field say which. `rerun`: what is not run again; None:
+    the request repeats no other.
 
     Raises before it runs anything.
     """
     user = load_user(request.snapshot, request.user)
     if request.raw_endpoint:
         return _manager(for_plain_model(user), request).open_plain_run(request.raw_endpoint, question)
+    manager = _manager(user, request)
+    if rerun is not None:
+        manager.state.rerun = rerun
     messages = question.messages
     if user.liveness_tool_call is not None:
         messages = collapse_repeats(without_machinery(messages, user.liveness_tool_call))
@@ -72,14 +78,14 @@ def open_answer(
         ]
         question = copy_with(question, messages=untagged)
         if user.open_web_ui_task_workflow:
-            return _manager(user, request).open_run(user.open_web_ui_task_workflow, question)
+            return manager.open_run(user.open_web_ui_task_workflow, question)
     else:
         found = header_discussion_id(messages, user, headers or {})
         if messages is not question.messages or found != question.discussion_id:
             question = copy_with(question, messages=messages, discussion_id=found)
     if place is not None:
-        return _manager(user, request).open_run(place.name, question, folder=place.folder)
-    return _engine().open_answer_run(_manager(user, request), question)
+        return manager.open_run(place.name, question, folder=place.folder)
+    return _engine().open_answer_run(manager, question)
 
 
 def _engine() -> Engine:

@@ -171,6 +171,12 @@ class Forbidden(ClientRequestError):
     status_hint = 403
 
 
+class Conflict(ClientRequestError):
+    """What is asked does not fit what is there now."""
+
+    status_hint = 409
+
+
 class TooLarge(ClientRequestError):
     status_hint = 413
 

@@ -205,6 +205,11 @@ def _nulls(value: Any, pointer: str = "") -> Iterator[str]:
         yield from _nulls(member, f"{pointer}/{str(name).replace('~', '~0').replace('/', '~1')}")
 
 
+def is_key_folder(name: str) -> bool:
+    """Whether an entry may name this folder."""
+    return re.fullmatch(_FOLDER, name) is not None and name not in _DEVICES
+
+
 def _faults_of_entry(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(field, what is wrong) of an entry that fits the schema."""
     for name, key in ENTRY_KEYS.items():

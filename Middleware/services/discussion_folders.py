@@ -6,17 +6,14 @@ A zip file holds a discussion as plain text, whatever encrypts it where it lies.
 from __future__ import annotations
 
 import json
-import lzma
 import os
 import re
 import secrets
 import shutil
 import sqlite3
-import struct
 import tempfile
 import time
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -37,6 +34,7 @@ from Middleware.services.file_memories import ends_of, pins_of
 from Middleware.utilities.file_locks import locked_in_time
 from Middleware.utilities.file_utils import atomic_write
 from Middleware.utilities.hashing_utils import sha256_hex
+from Middleware.utilities.zip_entries import BROKEN_ZIP, plain_entries, read_entry
 
 TEXT_FILES = ("state_document.md",)
 LISTS = (
@@ -68,20 +66,9 @@ MAKING, IMPORTING = ".making-", ".importing-"
 has such a name.
 """
 _STALE_S = 3600.0
+MOST_IMPORT = 1024 * 1024 * 1024
+"""Bytes of a discussion in a zip file, unpacked: it is read into memory."""
 _LOCKS = re.compile(r"\.(lock|[^.]+\.lease)")
-BROKEN_ZIP = (
-    zipfile.BadZipFile,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    KeyError,
-    ValueError,
-    struct.error,
-    zlib.error,
-    lzma.LZMAError,
-)
-"""What reading a zip file raises that is damaged, encrypted or compressed in an unknown way."""
-
 _KEY_FOLDER = re.compile(r"[0-9a-f]{16}")
 
 
@@ -186,6 +173,8 @@ class DiscussionFolders:
         if not target.parent.is_dir():
             raise ArchiveRefused(f"{target}: there is no folder {target.parent}")
         good, left_out = self._contents(discussion_id, locked=True)
+        if sum(map(len, good.values())) > MOST_IMPORT:
+            raise ArchiveRefused("the discussion is too large for a zip file of its own; --backup takes it")
         _write_zip(target, {f"{discussion_id}/{name}": data for name, data in good.items()})
         return Exported(len(good), left_out)
 
@@ -207,8 +196,8 @@ class DiscussionFolders:
         try:
             with zipfile.ZipFile(source) as archive:
                 discussion_id, names = _list_archive(source, archive)
-                for name in names:
-                    _check(source, name, archive.read(f"{discussion_id}/{name}"))
+                for name, data in _read_files(source, archive):
+                    _check(source, name, data)
         except ArchiveRefused:
             raise
         except OSError as error:
@@ -230,9 +219,9 @@ class DiscussionFolders:
 
     def bring_in(self, source: Path) -> str:
         """Make a discussion of a zip file, whole or not at all; its id. Raises Refused, OSError."""
-        discussion_id, names = self.read_archive(source)
+        discussion_id, _ = self.read_archive(source)
         with zipfile.ZipFile(source) as archive:
-            self._make(discussion_id, ((name, archive.read(f"{discussion_id}/{name}")) for name in names))
+            self._make(discussion_id, _read_files(source, archive))
         return discussion_id
 
     def found_in(self, folder: Path) -> tuple[DiscussionFolders, list[str]]:
@@ -342,8 +331,8 @@ def _remove_stale(folder: Path) -> None:
 
 
 def _list_archive(source: Path, archive: zipfile.ZipFile) -> tuple[str, list[str]]:
-    """The id and the names of the files in a zip file; folders count for nothing. Raises Refused."""
-    parts = [info.filename.split("/") for info in archive.infolist() if not info.is_dir()]
+    """The id and the names of the files in a zip file. Raises Refused."""
+    parts = [name.split("/") for name in plain_entries(archive)]
     ids = {part[0] for part in parts}
     names = [part[-1] for part in parts]
     whole = len(ids) == 1 and all(len(part) == 2 for part in parts)
@@ -354,6 +343,18 @@ def _list_archive(source: Path, archive: zipfile.ZipFile) -> tuple[str, list[str
         )
     (discussion_id,) = ids
     return discussion_id, names
+
+
+def _read_files(source: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+    """Each file's name and bytes. Raises Refused for more than a discussion may have."""
+    left = MOST_IMPORT
+    for path, info in plain_entries(archive).items():
+        data = read_entry(archive, info, left)
+        if data is None:
+            allowed = f"at most {MOST_IMPORT // 1024 // 1024} MB, unpacked"
+            raise ArchiveRefused(f"{source} is too large: a discussion in a zip file has {allowed}")
+        left -= len(data)
+        yield path.rpartition("/")[2], data
 
 
 def _holds_files(folder: Path) -> bool:

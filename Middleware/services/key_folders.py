@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from Middleware.config.key_file import KeyEntry
+from Middleware.config.key_file import KeyEntry, is_key_folder
 from Middleware.config.users import UserSettings
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_folders import DiscussionFolders
@@ -45,6 +45,6 @@ def _folders(user: UserSettings, folder: str | None) -> DiscussionFolders:
 def _folders_in(base: Path) -> list[Path]:
     """Those whose names a key's folder may have."""
     try:
-        return [path for path in base.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        return [path for path in base.iterdir() if path.is_dir() and is_key_folder(path.name)]
     except OSError:
         return []

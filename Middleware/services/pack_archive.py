@@ -25,8 +25,8 @@ from typing import Any
 
 from Middleware.common.types import JsonObject
 from Middleware.config.paths import is_flat_name
-from Middleware.services.discussion_folders import BROKEN_ZIP
 from Middleware.utilities.file_utils import is_windows_name
+from Middleware.utilities.zip_entries import BROKEN_ZIP, plain_entries, read_entry
 
 FACTS = "pack.json"
 FORMAT = 1
@@ -137,26 +137,28 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 # Reading.
 
 
-def read_pack(source: Path) -> Pack:
-    """A pack with all its files, checked. Raises PackRefused, which says what is wrong."""
+def read_pack(source: Path | bytes, name: str = "") -> Pack:
+    """A pack with all its files, checked. `name`: what it is called in a refusal, if not by its path.
+
+    Raises PackRefused, which says what is wrong.
+    """
+    called = name or str(source)
     try:
-        with zipfile.ZipFile(source) as archive:
+        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
             return _read(archive)
     except PackRefused as error:
-        raise PackRefused(f"{source}: {error}") from error
+        raise PackRefused(f"{called}: {error}") from error
     except OSError as error:
-        raise PackRefused(f"{source} cannot be read: {error.strerror or error}") from error
+        raise PackRefused(f"{called} cannot be read: {error.strerror or error}") from error
     except _BROKEN as error:
-        raise PackRefused(f"{source} cannot be read as a pack: {error}") from error
+        raise PackRefused(f"{called} cannot be read as a pack: {error}") from error
 
 
 def _read(archive: zipfile.ZipFile) -> Pack:
-    infos = {info.orig_filename: info for info in archive.infolist()}
-    if len(infos) != len(archive.infolist()):
-        raise PackRefused("it holds two files of one name")
+    infos = plain_entries(archive)
     if FACTS not in infos:
         raise PackRefused(f"it is no pack: it has no {FACTS}")
-    if len(infos) > MOST_FILES + 1 or sum(info.file_size for info in infos.values()) > 2 * MOST_BYTES:
+    if len(infos) > MOST_FILES + 1:
         raise PackRefused(f"it is too large: {_ALLOWED}")
     facts = json.loads(_content(archive, infos.pop(FACTS), MOST_BYTES))
     if facts.get("format") != FORMAT:
@@ -176,13 +178,8 @@ def _read(archive: zipfile.ZipFile) -> Pack:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
-    """What is in a plain file. However much it would unpack to, no more than `most` bytes are read."""
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    if info.is_dir() or kind not in (0, stat.S_IFREG):
-        raise PackRefused(f"{info.orig_filename!r} is not a plain file")
-    with archive.open(info) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
+    data = read_entry(archive, info, most)
+    if data is None:
         raise PackRefused(f"it is too large: {_ALLOWED}")
     return data
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from Middleware.common.costs import Cost
@@ -24,16 +25,12 @@ from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext, shown_name
 from Middleware.config.loader import outdated_files
 from Middleware.services.held_prompts import Comparison, PromptPlace
+from Middleware.services.kept_bodies import asked_to_hold, kept_body
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 
 logger = logging.getLogger(__name__)
 
 NOT_YET = 0.0
-
-HEAD_BYTES = 98_304
-TAIL_BYTES = 32_768
-BODY_LIMIT = HEAD_BYTES + TAIL_BYTES
-"""Of a longer body only so much of its beginning and its end is held."""
 
 SAID_CHARS = 80
 """So much is kept of what a user wrote, to tell runs apart by it."""
@@ -42,12 +39,6 @@ SAID_CHARS = 80
 def _beginning(text: str) -> str:
     """On one line."""
     return " ".join(text[: 2 * SAID_CHARS].split())[:SAID_CHARS]
-
-
-def kept_body(body: bytes) -> tuple[bytes, int]:
-    """What a trace holds of a body, and how many bytes were left out behind the first HEAD_BYTES."""
-    left_out = max(0, len(body) - BODY_LIMIT)
-    return (body[:HEAD_BYTES] + body[-TAIL_BYTES:], left_out) if left_out else (body, 0)
 
 
 class RunObserver(Protocol):
@@ -163,12 +154,13 @@ class NodeTrace:
 
     `of`: how many nodes the file has. `label`: the key by which its parent chose this workflow. `answers`: it
     gives the client its answer; `after`: it runs when the client has it. `state`: `running`, `answering`,
-    `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `cancelled`, and beside those of the
-    specification `stopped` (a lock is held) and `refused` (it takes a parameter of the client that cannot
-    be). `fields`: the node as it stands in its file; `file_nodes`: all of that file. `output`: what the nodes
-    after it see of it; `tokens`: an estimate of that. `dropped`: messages left out, to fit the context.
-    `waits`: of its calls, where there was no turn at once. `steps`: of an agent: how many it made; `limit`:
-    the limit that ended it, empty: none did.
+    `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `cancelled`, `kept` (it did not run and
+    gives what it gave in the run that this one repeats), and beside those of the specification `stopped` (a
+    lock is held) and `refused` (it takes a parameter of the client that cannot be). `fields`: the node as it
+    stands in its file; `file_nodes`: all of that file. `output`: what the nodes after it see of it; `values`:
+    what else they can name, by the end of that name; `tokens`: an estimate of its output. `dropped`: messages
+    left out, to fit the context. `waits`: of its calls, where there was no turn at once. `steps`: of an
+    agent: how many it made; `limit`: the limit that ended it, empty: none did.
     """
 
     workflow: str
@@ -194,6 +186,7 @@ class NodeTrace:
     file_nodes: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     output: Any = field(default=None, repr=False)
     thoughts: list[str] = field(default_factory=list, repr=False)
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     tokens: int = 0
     dropped: int = 0
     calls: list[CallTrace] = field(default_factory=list, repr=False)
@@ -225,6 +218,16 @@ class NodeTrace:
             call.note_cleaning(raw, cleaned, thoughts, cleaning)
 
 
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class AgainOf(NamedTuple):
+    """Which run is repeated. `wall`: Unix seconds of its arrival."""
+
+    id: str
+    wall: float
+
+
 @dataclass(slots=True, eq=False)
 class RunTrace:
     """One generation request.
@@ -238,12 +241,14 @@ class RunTrace:
     `key`: the name of the client's key, empty: it has none. `state`: `waiting`, `running`, `answering`,
     `finishing` (the client has its answer, nodes run on), `done`, `failed`, `cancelled`, `refused` (ended
     before a workflow began). `error`: what the client was told. `asked`: the client's body, where
-    `keeps_text`, cut as those of calls. `fell_back`: the model name that was asked, where nobody has it and
-    the user's default answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the
-    client's key; never that of a private run. `nodes`: in the order of their start, nested ones too. `said`:
-    the beginning of what the user wrote last, on one line, where texts are kept. `outdated`: of each file
-    that it uses in its last good version, as a later edit has an error, a sentence that says so. `counter()`:
-    pieces of the answer so far, None when it is not going out. `bytes_kept`, `seq`: a recorder's.
+    `keeps_text`, whole to ASKED_LIMIT; `headers`: those of its headers that a setting or the protocol reads,
+    by name, never one with a key. `again_of`: the run that this one repeats, whole, from a node, or one call
+    of it; None: none. `fell_back`: the model name that was asked, where nobody has it and the user's default
+    answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the client's key; never that
+    of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of what the
+    user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its last good
+    version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the answer so far,
+    None when it is not going out. `bytes_kept`, `seq`: a recorder's.
     """
 
     id: str
@@ -279,6 +284,8 @@ class RunTrace:
     costs: tuple[Cost, ...] = ()
     asked: bytes = field(default=b"", repr=False)
     asked_left_out: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    again_of: AgainOf | None = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     nodes: list[NodeTrace] = field(default_factory=list, repr=False)
     said: str = field(default="", repr=False)
@@ -321,15 +328,23 @@ class RunTrace:
             self.secrets = (request.api_key,)
 
     def name(
-        self, request: RequestContext, *, front: str, stream: bool, asked: bytes, said: str = ""
+        self,
+        request: RequestContext,
+        *,
+        front: str,
+        stream: bool,
+        asked: bytes,
+        said: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> None:
         """Whose it is and what it is; from now on it is settled whether texts are kept. `said`: what the user
-        wrote last.
+        wrote last. `headers`: as of the trace.
         """
         self._note_asker(request, front=front, stream=stream)
         self.keeps_text = not request.privacy and self.observers.keep_text
         if self.keeps_text:
-            self.asked, self.asked_left_out = kept_body(asked)
+            self.asked, self.asked_left_out = asked_to_hold(asked)
+            self.headers = headers
         self.said = _beginning(said) if self.keeps_text else ""
         self.outdated = outdated_files(request)
         self.tell("named")

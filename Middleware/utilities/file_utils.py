@@ -84,14 +84,20 @@ def remove_stale_temporaries(root: Path, *, now: float | None = None) -> int:
     """Delete what a killed process left of `atomic_write` anywhere below `root`, if older than an hour. How
     many.
     """
-    limit = (time.time() if now is None else now) - _STALE_S
     removed = 0
     for file in root.rglob(".*.tmp"):
         with suppress(OSError):
-            if file.stat().st_mtime < limit:
+            if is_stale(file, now=now):
                 file.unlink()
                 removed += 1
     return removed
+
+
+def is_stale(path: Path, *, now: float | None = None) -> bool:
+    """Whether nobody has changed a file or folder for an hour: whoever made it for a moment is gone. Raises
+    OSError.
+    """
+    return path.stat().st_mtime < (time.time() if now is None else now) - _STALE_S
 
 
 def read_text(path: Path) -> str:

@@ -93,6 +93,16 @@ def test_only_what_may_become_a_listed_element_is_held(chunk, held):
     assert (joined(PairedElements(ElementNames(["note"])).feed(chunk)) == []) is held
 
 
+@pytest.mark.parametrize(
+    "chunks",
+    [["<a>x</a>", "y"], ["<a>x", "</a>", "y"], ["<a>x", "<", "/a>", "y"], ["<a>x", "</", "a", ">", "y"], ["<a>", "<<", "/a>", "y"]],
+)  # fmt: skip
+def test_what_follows_an_element_leaves_as_soon_as_that_is_closed(chunks):
+    """However its closing tag is cut: the text is over for nobody who waits for it."""
+    machine = PairedElements(ElementNames("*"))
+    assert joined([piece for chunk in chunks for piece in machine.feed(chunk)]) == [GAP, "y"]
+
+
 SELF_CLOSING = [
     (["a<b/>c"], ["a", GAP, "c"]),
     (["<b c='/' />"], [GAP]),

@@ -77,7 +77,9 @@ def write_tree(public: Path, users: Mapping[str, Mapping[str, Any]], backend_url
 
 
 class Server:
-    """`python server.py`, started and awaited; ended by `stop`."""
+    """`python server.py`, started and awaited; ended by `stop`. `program`: what is called in its place."""
+
+    program: tuple[str, ...] = ("server.py",)
 
     def __init__(self, public: Path, users: Mapping[str, Any], arguments: tuple[str, ...]) -> None:
         self.public = public
@@ -89,7 +91,7 @@ class Server:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
-                    "server.py",
+                    *self.program,
                     "--PublicDirectory",
                     str(public),
                     "--port",
@@ -173,8 +175,9 @@ def free_port() -> int:
 
 
 class Gunicorn(Server):
-    """The same application behind gunicorn with gevent workers, of which there is one."""
+    """The same application behind gunicorn with gevent workers, of which there is one. `module` has it."""
 
+    module = "server"
     workers = 1
     options: tuple[str, ...] = ()
 
@@ -191,7 +194,7 @@ class Gunicorn(Server):
             *[w for user in users for w in ("--User", user)],
             *arguments,
         ]
-        call = f"server:get_application({', '.join(map(repr, words))})"
+        call = f"{self.module}:get_application({', '.join(map(repr, words))})"
         command = [
             sys.executable,
             "-m",

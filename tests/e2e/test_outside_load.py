@@ -11,11 +11,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Gunicorn, Server, write, write_tree
+from tests.e2e.processes import HAS_PROC, counts, worker_of
 from tests.patience import PATIENCE_S
 from tests.workflows.conftest import Site
 from tests.workflows.tools.conftest import seen, stdio_file
@@ -170,28 +170,7 @@ def test_a_hang_up_ends_the_call(server, doors, kind):
         until(lambda: doors.left == 10, lambda: f"{doors.left} of 10 are closed")
 
 
-def worker_of(server):
-    """The process that serves."""
-    if not isinstance(server, Gunicorn):
-        return server.process.pid
-    return int(Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()[0])
-
-
-def counts(pid):
-    """{threads, open files, children, zombies} of a process."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    threads = int(status.partition("Threads:")[2].split()[0])
-    children = [
-        child
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
-    states = [Path(f"/proc/{child}/stat").read_text().rpartition(") ")[2][0] for child in children]
-    files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return {"threads": threads, "files": files, "children": len(children), "zombies": states.count("Z")}
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
+@pytest.mark.skipif(not HAS_PROC, reason="there is no /proc")
 def test_nothing_is_left(server, doors):
     """After as many calls and hang-ups again there are no more threads, files and children than before."""
 

@@ -249,6 +249,10 @@ class TestWhole:
         "no-json": lambda rig: rig.head(content_length="4") + b"nope",
         "no-object": lambda rig: rig.head(content_length="2") + b"[]",
         "a-page": lambda rig: rig.head(content_length="6", content_type="text/html") + b"<html>",
+        "a-page-with-data": lambda rig: (
+            rig.head(connection="close", content_type="text/html; charset=utf-8")
+            + (rig.token("Hello") + rig.DONE).encode()
+        ),
     }
 
     @pytest.mark.parametrize("name", BAD)

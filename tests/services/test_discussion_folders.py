@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.services import discussion_folders
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders, Exported
 from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.services.file_memories import End, FileMemories
 from Middleware.utilities.encryption_utils import TOKEN_START, derive_key
+from tests.odd_zips import ODD, make_odd
 from tests.patience import PATIENCE_S
 
 COLUMNS = "id, discussion_id, memory_text, date_added, metadata_json"
@@ -252,8 +254,33 @@ class TestZip:
         with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(source, "w") as archive:
             archive.writestr("trip/memories.json", b"[]")
             archive.writestr("trip/memories.json", b"[]")
-        with pytest.raises(ArchiveRefused, match="is not an export"):
+        with pytest.raises(ArchiveRefused, match=r"two files of the name 'trip/memories\.json'"):
             folders.bring_in(source)
+
+    @pytest.mark.parametrize("case", [case for case in ODD])
+    def test_a_forged_zip_file_is_refused(self, folders, tmp_path, case):
+        """And leaves nothing behind, inside and outside of the folders."""
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        (folders.root / "trip").rename(folders.root / "moved")
+        with pytest.raises(ArchiveRefused):
+            folders.bring_in(make_odd(tmp_path / "trip.zip", tmp_path / "odd.zip", ODD[case]))
+        assert [path.name for path in folders.root.iterdir()] == ["moved"]
+        assert list(tmp_path.rglob("evil*")) == []
+
+    def test_more_than_a_discussion_may_have_is_refused(self, folders, tmp_path, monkeypatch):
+        """When it comes in, and when it would go out: nobody makes a file that cannot come back."""
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        monkeypatch.setattr(discussion_folders, "MOST_IMPORT", 40)
+        with pytest.raises(ArchiveRefused, match=r"too large for a zip file of its own; --backup takes it"):
+            folders.export("trip", tmp_path / "other.zip")
+        (folders.root / "trip").rename(folders.root / "moved")
+        with pytest.raises(
+            ArchiveRefused, match=r"trip\.zip is too large: a discussion in a zip file has at most"
+        ):
+            folders.bring_in(tmp_path / "trip.zip")
+        assert [path.name for path in folders.root.iterdir()] == ["moved"]
 
     def test_a_folder_in_a_zip_file_counts_for_nothing(self, folders, tmp_path):
         """Other programs that pack it again write one."""
@@ -307,16 +334,16 @@ class TestZip:
         folders.export("trip", tmp_path / "trip.zip")
         place = folders.root / "trip"
         place.rename(folders.root / "moved")
-        looks, read = [], zipfile.ZipFile.read
+        looks, read = [], zipfile.ZipFile.open
 
         def reading(archive, name, *more):
-            looks.append(name)
+            looks.append(getattr(name, "filename", name))
             if len(looks) == len(set(looks)) + 1:  # the first file that is read again: the check is over
                 place.mkdir()
                 (place / "memories.json").write_text("[]")
             return read(archive, name, *more)
 
-        monkeypatch.setattr(zipfile.ZipFile, "read", reading)
+        monkeypatch.setattr(zipfile.ZipFile, "open", reading)
         with pytest.raises(ArchiveRefused, match=r"trip contains memories\.json; move that away first"):
             folders.bring_in(tmp_path / "trip.zip")
         assert (place / "memories.json").read_text() == "[]"

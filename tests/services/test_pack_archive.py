@@ -23,6 +23,7 @@ from Middleware.services.pack_archive import (
     pack_bytes,
     read_pack,
 )
+from tests.odd_zips import ODD, make_odd
 
 USER = "config/Users/ann.json"
 FLOW = "config/Workflows/ann/Main.json"
@@ -130,7 +131,7 @@ REFUSED: list[tuple[str, Callable[[Forged], None], str]] = [
     ("another-kind-of-file", lambda f: f.add("scripts/run.sh"), "cannot be the name"),
     ("two-names-that-are-one", lambda f: f.add("config/Workflows/ANN/main.json"), "would be one file"),
     ("a-file-in-a-file", lambda f: f.add("config/Workflows/ann/Main.json/x.json"), "would lie in a file"),
-    ("two-files-of-one-name", lambda f: f.twice.append(USER), "two files of one name"),
+    ("two-files-of-one-name", lambda f: f.twice.append(USER), "two files of the name"),
     ("a-link", link, "is not a plain file"),
     ("a-file-too-many", lambda f: f.files.update({"config/Users/x.json": b"{}"}), "does not hold the files"),
     ("a-file-too-few", lambda f: f.files.pop(FLOW), "does not hold the files"),
@@ -158,6 +159,22 @@ def test_a_forged_pack_is_refused(tmp_path: Path, change: Callable[[Forged], Any
     change(forged)
     with pytest.raises(PackRefused, match=said):
         read_pack(forged.write(tmp_path / "forged.zip"))
+
+
+@pytest.mark.parametrize("case", [case for case in ODD])
+def test_a_zip_file_that_means_ill_is_refused(tmp_path: Path, case: str) -> None:
+    """Whatever its facts say."""
+    good = tmp_path / "good.zip"
+    good.write_bytes(pack_bytes(PACK))
+    with pytest.raises(PackRefused):
+        read_pack(make_odd(good, tmp_path / "odd.zip", ODD[case]))
+
+
+def test_bytes_are_read_like_a_file() -> None:
+    """The refusal names them as they were called."""
+    assert read_pack(pack_bytes(PACK), "ann.zip") == PACK
+    with pytest.raises(PackRefused, match=r"ann\.zip cannot be read as a pack"):
+        read_pack(b"", "ann.zip")
 
 
 def test_a_size_that_lies_unpacks_no_more_than_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,8 @@ import logging
 import pytest
 
 from Middleware.common.request_context import RequestContext
-from Middleware.services.run_trace import (
-    BODY_LIMIT,
-    HEAD_BYTES,
-    CallTrace,
-    NodeTrace,
-    Observers,
-    TracedBranch,
-)
+from Middleware.services.kept_bodies import BODY_LIMIT, HEAD_BYTES
+from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, TracedBranch
 
 
 class Seen:
@@ -109,8 +103,8 @@ class TestTexts:
         assert (before, run.keeps_text, run.asked) == (False, kept, b'{"a":1}' if kept else b"")
 
     @pytest.mark.parametrize("extra", [0, 1, 200_000])
-    def test_long_bodies_lose_their_middle(self, observers, extra):
-        """The client's and those of calls: the first 96 and the last 32 KiB are held."""
+    def test_long_bodies_of_calls_lose_their_middle(self, observers, extra):
+        """The first 96 and the last 32 KiB are held."""
         observers.observe(Seen(keeps_text=True))
         body = (b"h" * HEAD_BYTES) + b"m" * extra + b"t" * (BODY_LIMIT - HEAD_BYTES)
         run = observers.begin("r1", "/api/chat")
@@ -118,13 +112,30 @@ class TestTexts:
         call = run.node(NodeTrace("w", 1, "Standard")).call(CallTrace("model", "Big", "x", "m"))
         call.note_body("http://h/1", body, {})
         kept = (b"h" * 98_304 + b"t" * 32_768, extra)
-        assert (run.asked, run.asked_left_out) == kept
+        assert (run.asked, run.asked_left_out) == (body, 0)  # the client's is whole
         assert (call.call.body, call.call.body_left_out) == kept
 
     def test_secrets_are_not_shown(self):
         """Neither the key nor what was sent with it."""
         call = CallTrace("model", "Big", "x", "m", headers={"Authorization": "Bearer abc"}, secrets=("abc",))
         assert "abc" not in repr(call)
+
+    @pytest.mark.parametrize(
+        ("facts", "kept"),
+        [
+            ({"api_key": "abc"}, ("abc",)),
+            ({}, ()),
+            ({"api_key": ""}, ()),
+            ({"api_key": "abc", "privacy": True}, ()),
+        ],
+        ids=["key", "no-key", "empty-key", "private"],
+    )
+    def test_the_key_of_the_client_is_what_nobody_may_read(self, observers, facts, kept):
+        """Of a private request not even the key is kept: there is no text that it could stand in."""
+        observers.observe(Seen(keeps_text=True))
+        run = named(observers.begin("r1", "/api/chat"), **facts)
+        assert run.secrets == kept
+        assert "abc" not in repr(run)
 
 
 class TestRun:

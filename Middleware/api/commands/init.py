@@ -7,10 +7,12 @@ import shutil
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, nonempty_text
 from Middleware.common.instance_global_variables import shipped_public
+from Middleware.utilities.file_utils import is_stale
 from Middleware.utilities.install_layout import OWN_FOLDER, make_own_endpoints, program, quote_words
 
 PARTS = ("Configs", "workflow_python_scripts")
@@ -64,12 +66,25 @@ class Init(Command):
 def _write(source: Path, public: Path) -> int:
     """How many files. Raises OSError; then, and when it is stopped, there is no `public`."""
     public.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=BESIDE, dir=public.parent) as making:
-        made = Path(making) / public.name  # in it, not it: a temporary folder is closed to other accounts
+    with making_folder(public.parent) as making:
+        made = making / public.name  # in it, not it: a temporary folder is closed to other accounts
         count = copy_examples(source, made)
         own = make_own_endpoints(made / PARTS[0])
         os.rename(made, public)
     return count + len(own)
+
+
+@contextmanager
+def making_folder(beside: Path) -> Iterator[Path]:
+    """A folder in which a tree is made before it gets its place; what killed processes have left of theirs
+    goes.
+    """
+    for left in beside.glob(f"{BESIDE}*"):
+        with suppress(OSError):
+            if is_stale(left):
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=BESIDE, dir=beside) as making:
+        yield Path(making)
 
 
 def copy_examples(source: Path, target: Path) -> int:

@@ -8,20 +8,19 @@ import json
 import os
 import re
 import secrets
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from Middleware.api.commands.init import BESIDE, PARTS, copy_examples
+from Middleware.api.commands.init import PARTS, copy_examples, making_folder
 from Middleware.common.instance_global_variables import LaunchFacts, shipped_public
 from Middleware.common.types import JsonObject
 from Middleware.config.drafts import drafts_snapshot
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import USER_POINTER
 from Middleware.utilities.config_text import json_bytes
-from Middleware.utilities.file_utils import is_device_name
+from Middleware.utilities.file_utils import is_device_name, remove_stale_temporaries
 from Middleware.utilities.install_layout import OWN_FOLDER, is_shipped, make_own_endpoints, own_public
 from Middleware.workflows.checks.config_check import checked_tree
 
@@ -215,6 +214,7 @@ def write_setup(place: SetupPlace, files: Mapping[str, bytes], user: str) -> lis
     if place.is_new:
         _write_tree(place, {**files, USER_POINTER: json_bytes({"currentUser": user})})
     else:
+        remove_stale_temporaries(place.config)
         write_beside({place.config / file: text for file, text in files.items()})
     return [place.config / file for file in files]
 
@@ -222,8 +222,8 @@ def write_setup(place: SetupPlace, files: Mapping[str, bytes], user: str) -> lis
 def _write_tree(place: SetupPlace, files: Mapping[str, bytes]) -> None:
     """The examples with these files among them, made beside and moved."""
     place.config.parent.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=BESIDE, dir=place.config.parent.parent) as making:
-        made = Path(making) / place.public.name
+    with making_folder(place.config.parent.parent) as making:
+        made = making / place.public.name
         copy_examples(shipped_public(), made)
         for file, text in files.items():
             target = made / CONFIGS / file

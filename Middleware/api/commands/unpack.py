@@ -28,6 +28,7 @@ from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.validation import ERROR, Finding
 from Middleware.services.pack_archive import SCRIPTS, Pack, PackRefused, read_pack
+from Middleware.utilities.file_utils import remove_stale_temporaries
 from Middleware.utilities.install_layout import is_shipped, program, quote_words
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import MASKED, checked_tree
@@ -126,6 +127,8 @@ def _unpack(arguments: Namespace, facts: LaunchFacts, wanted: Mapping[str, str])
     if arguments.preview:
         print("nothing was written (--preview)")
         return 0
+    for folder in (scripts, facts.config_directory):
+        remove_stale_temporaries(folder)
     files = {scripts / name: text for name, text in plan.scripts.items()}
     write_beside(files | {facts.config_directory / name: text for name, text in plan.files.items()})
     print(f"Start it with: {program()} {quote_words(*_start_words(arguments, plan))}")

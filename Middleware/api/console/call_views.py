@@ -183,6 +183,7 @@ def request_as_curl(
     headers = [how.quoted("Content-Type: application/json")]
     if needs_key:
         headers.append(how.quote_parts(["Authorization: Bearer ", None], KEY))
+    headers += [_header(how, name, value, mask) for name, value in run.headers.items()]
     if run.path.startswith("/console/"):
         headers.append(how.quoted("X-Headrace-Console: 1"))
     url = how.word(address + quote(run.path, safe="/:%"))

@@ -27,6 +27,7 @@ from Middleware.api.console.view_contract import (
     check,
     json_bytes,
 )
+from Middleware.api.requests.repeats import REPEATS, Repeats
 from Middleware.api.requests.wrong_keys import MOST_ADDRESSES, WrongKeyLines
 from Middleware.api.wsgi.doors import CONSOLE, CONSOLE_ROOT, StartResponse, WsgiApp, log_refusal, status_line
 from Middleware.protocols.base import ErrorReply
@@ -66,8 +67,8 @@ class WrongKeys:
 
 # --------------------------------------------------------------------------
 
-TRY = f"{CONSOLE_ROOT}/api/try"
-"""The one route that generates: it goes on to the front door, as a request that wants to pass the gate."""
+GENERATING = tuple(f"{CONSOLE_ROOT}/api/{name}" for name in ("try", "again"))
+"""The routes that generate: they go on to the front door, as requests that want to pass the gate."""
 _PAGE = f"{CONSOLE_ROOT}/"
 _API = f"{CONSOLE_ROOT}/api/"
 TOO_MANY_KEYS = "too many wrong keys; wait a minute"
@@ -118,7 +119,13 @@ class ConsoleDoor:
         if reply is not None:
             return _send(reply, environ, start_response)
         environ[CONSOLE] = self.rules.access
+        environ[REPEATS] = self._repeats(environ)
         return onward(environ, _with_console_headers(start_response))
+
+    def _repeats(self, environ: dict[str, Any]) -> Repeats:
+        from Middleware.api.console.again import KeptRuns
+
+        return KeptRuns(self.hub, environ[_RIGHTS], environ)
 
     @property
     def most_pages(self) -> int:
@@ -177,7 +184,7 @@ class ConsoleDoor:
         """The answer to a request that was let in; None: it generates."""
         path, rights = environ.get("PATH_INFO", ""), environ[_RIGHTS]
         accepted = environ.get("HTTP_ACCEPT_ENCODING", "")
-        if path == TRY:
+        if path in GENERATING:
             if environ.get("REQUEST_METHOD") != "POST":
                 return _error(405, "send this question with POST", {"Allow": "POST"})
             return None if ACT in rights else _error(403, NEEDS[ACT], need=ACT)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from Middleware.common.types import JsonObject
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace, kept_body
+from Middleware.services.kept_bodies import asked_to_keep, kept_body
+from Middleware.services.run_trace import NO_HEADERS, CallTrace, NodeTrace, RunTrace
 
 # --------------------------------------------------------------------------
 # How much of a run's texts is kept when it has ended: long ones lose their middle, what is too much goes.
@@ -51,7 +52,7 @@ def cut_middle(text: str) -> str | Cut:
 def keep_within(run: RunTrace, most: int = RUN_LIMIT) -> int:
     """Bring the texts of a run that has ended to their limits. Gives how much they count together."""
     budget = _Budget(most)
-    run.asked, run.asked_left_out = budget.body(run.asked, run.asked_left_out)
+    run.asked, run.asked_left_out = budget.asked(run.asked, run.asked_left_out)
     for node in run.nodes:
         for call in node.calls:
             call.body, call.body_left_out = budget.body(call.body, call.body_left_out)
@@ -59,13 +60,14 @@ def keep_within(run: RunTrace, most: int = RUN_LIMIT) -> int:
             call.thoughts = [budget.text(thought) for thought in call.thoughts]
         node.output = budget.text(node.output)
         node.thoughts = [budget.text(thought) for thought in node.thoughts]
+        node.values = {name: budget.text(value) for name, value in node.values.items()}
     return budget.kept
 
 
 def forget_texts(run: RunTrace) -> None:
     """Texts go, their lengths stay."""
     run.keeps_text = False
-    run.said = ""
+    run.said, run.headers = "", NO_HEADERS
     run.asked, run.asked_left_out = b"", len(run.asked) + run.asked_left_out
     for node in run.nodes:
         for call in node.calls:
@@ -81,7 +83,7 @@ def _forget_call(call: CallTrace) -> None:
 
 
 def _forget_node(node: NodeTrace) -> None:
-    node.output = _drop_texts(node.output)
+    node.output, node.values = _drop_texts(node.output), {}
     node.thoughts = [_drop_texts(thought) for thought in node.thoughts]
 
 
@@ -104,6 +106,10 @@ class _Budget:
             self._known[id(value)] = (value, self._fit_value(value))
         return self._known[id(value)][1]
 
+    def asked(self, body: bytes, left_out: int) -> tuple[bytes, int]:
+        kept, left_out = asked_to_keep(body, left_out)
+        return (kept, left_out) if self._fits(len(kept)) else (b"", len(kept) + left_out)
+
     def body(self, body: bytes, left_out: int) -> tuple[bytes, int]:
         kept, more = kept_body(body)
         if not self._fits(len(kept)):
@@ -112,7 +118,7 @@ class _Budget:
 
     def _fit_value(self, value: Any) -> Any:
         if not isinstance(value, str):
-            return value if self._fits(OTHER_OUTPUT) else None
+            return value if self._fits(OTHER_OUTPUT) else Cut("", "", OTHER_OUTPUT)
         made = cut_middle(value if type(value) is str else str.__str__(value))
         return (
             made

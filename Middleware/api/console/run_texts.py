@@ -18,8 +18,10 @@ from Middleware.common.secrets import MASK
 from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.config.paths import DEFAULT_WORKFLOW
-from Middleware.services.run_trace import HEAD_BYTES, CallTrace, NodeTrace, RunTrace, json_text
+from Middleware.services.kept_bodies import HEAD_BYTES
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace, json_text
 from Middleware.utilities.config_masks import mask_of, shown_value
+from Middleware.utilities.hashing_utils import sha256_hex
 from Middleware.utilities.model_json import is_json
 from Middleware.workflows.handlers.node_types import known_type
 from Middleware.workflows.processors.run import title_of
@@ -183,6 +185,7 @@ START = 200
 _ROOM = 200
 """What stands behind the first characters of a text decides whether a secret begins in them."""
 _SHORTEST_PIECE = 4
+SUM_DIGITS = 12
 _NODE = re.compile(r"n(0|[1-9]\d{0,5})\.(.+)", re.ASCII)
 _CALL = re.compile(r"c(0|[1-9]\d{0,5})\.(.+)", re.ASCII)
 _THOUGHT = re.compile(r"thoughts\.(0|[1-9]\d{0,5})", re.ASCII)
@@ -220,11 +223,19 @@ class Secrets:
 
 
 def ref(name: str, text: Text | None, secrets: Secrets) -> JsonObject | None:
-    """`{"ref", "chars", "left_out", "start"}`; None: there is no such text."""
+    """`{"ref", "chars", "left_out", "start", "sum"}`; None: there is no such text. Texts with one sum are
+    equal, as far as they are kept. Source: spec workbench.md 10.
+    """
     if text is None:
         return None
-    left_out = text.left_out if isinstance(text, Cut) else 0
-    return {"ref": name, "chars": len(text), "left_out": left_out, "start": secrets.start_of(text)}
+    kept = text.head + text.tail if isinstance(text, Cut) else text
+    return {
+        "ref": name,
+        "chars": len(text),
+        "left_out": text.left_out if isinstance(text, Cut) else 0,
+        "start": secrets.start_of(text),
+        "sum": sha256_hex(kept)[:SUM_DIGITS],
+    }
 
 
 def whole_text(name: str, text: Text, secrets: Secrets) -> JsonObject:

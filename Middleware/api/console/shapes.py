@@ -159,6 +159,7 @@ def summary(
         "level": words.level,
         "short": line.short if line else secrets.out_of(words.short) or None,
         "ahead": {"place": line.place, "holders": list(line.holders)} if line else None,
+        "again_of": run.again_of and run.again_of._asdict(),
     }
 
 

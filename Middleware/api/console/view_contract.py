@@ -328,7 +328,8 @@ class Hub:
     `needs_key()`: every client must bring a key. `history`: the folder of the history of runs, None: there is
     none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
     loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each;
-    `searches`: for servers.
+    `searches`: for servers. `can_read(path)`: a request to this route can be read again, to be asked once
+    more.
     `has_keys()`: there is a keys file; `keys()`: how many keys it has, and the rows of some, else None.
     """
 
@@ -351,6 +352,7 @@ class Hub:
     searches: Searches = field(default_factory=Searches)
     has_keys: Callable[[], bool] = lambda: False
     keys: Callable[[], tuple[int, list[KeyRow]] | None] = lambda: None
+    can_read: Callable[[str], bool] = lambda path: False
 
 
 class Ask:

@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, PathConverter, Rule
 
 from Middleware.api.console import (
+    again,
     call_views,
     edit_views,
     endpoint_views,
@@ -376,6 +377,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     file_views.ROUTES,
     edit_views.EDIT_ROUTES,
     DRY_RUN_ROUTES,
+    again.AGAIN_ROUTES,
     NAME_ROUTES,
     model_name_views.MODEL_NAME_ROUTES,
     workflow_files.ROUTES,

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from Middleware.api.handlers.base.base_api_handler import BaseApiHandler
+from typing import Protocol, cast
+
+from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.wsgi.doors import Doors
 from Middleware.common.registry import Registry
 
 FRONT_ENDS: Registry[type[BaseApiHandler]] = Registry("front end", BaseApiHandler)
+
+
+class _ReadsBodies(Protocol):
+    """A view whose requests can be asked once more."""
+
+    def reader_of(self, data: bytes) -> GenerationView:
+        """What reads this body. Raises ClientRequestError."""
+
+
+def view_that_reads(path: str) -> _ReadsBodies | None:
+    """The view that answers a POST to this path of a front end, where it can read a body again; None: there
+    is none.
+    """
+    for _, handler in FRONT_ENDS.items():
+        for route in handler.routes:
+            if route.path == path and hasattr(route.view, "reader_of"):
+                return cast(_ReadsBodies, route.view)
+    return None
 
 
 def all_doors() -> Doors:

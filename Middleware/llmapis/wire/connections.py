@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
@@ -17,6 +17,7 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import EndpointReach
+from Middleware.llmapis.wire.idle_connections import IDLE_S, idle_connections
 from Middleware.utilities.library_internals import looked_up_host, require
 
 require("urllib3")
@@ -131,9 +132,6 @@ def opening(handle: AbortHandle, *, fresh: bool = False) -> Iterator[None]:
 
 
 # --------------------------------------------------------------------------
-
-IDLE_S = 60.0
-"""A pooled connection that nobody used for so long is closed."""
 
 
 def _addresses(connection: Any, handle: AbortHandle | None) -> list[Any]:
@@ -270,51 +268,23 @@ class RecordedHTTPSConnection(_Recorded, HTTPSConnection):
     scheme = "https"
 
 
-class _Sweeping:
-    """Notes when a connection came back."""
+class _Watched:
+    """Notes when a connection came back, which is closed when nobody takes it for long."""
 
     def _put_conn(self: Any, connection: Any) -> None:
         if connection is not None:
             connection.idle_since = time.monotonic()
         super()._put_conn(connection)  # type: ignore[misc]
+        if connection is not None:
+            idle_connections().watch(self)
 
 
-class RecordedHTTPPool(_Sweeping, HTTPConnectionPool):
+class RecordedHTTPPool(_Watched, HTTPConnectionPool):
     ConnectionCls = RecordedHTTPConnection
 
 
-class RecordedHTTPSPool(_Sweeping, HTTPSConnectionPool):
+class RecordedHTTPSPool(_Watched, HTTPSConnectionPool):
     ConnectionCls = RecordedHTTPSConnection
 
 
 POOL_CLASSES = {"http": RecordedHTTPPool, "https": RecordedHTTPSPool}
-
-
-def close_idle(pool_manager: Any, now: float) -> None:
-    """Close the connections of every pool that have been idle since `now - IDLE_S` or longer."""
-    for key in pool_manager.pools.keys():  # noqa: SIM118  (urllib3's container cannot be iterated)
-        pool = pool_manager.pools.get(key)
-        queue = None if pool is None else pool.pool
-        if queue is None:
-            continue
-        with _guard(queue):
-            waiting = [connection for connection in queue.queue if connection is not None]
-        for connection in waiting:
-            if now - connection.idle_since >= IDLE_S:
-                _close_if_idle(queue, connection)
-
-
-def _guard(queue: Any) -> AbstractContextManager[Any]:
-    """The queue's own lock. gevent's queue has none: no other greenlet runs inside the block."""
-    lock: AbstractContextManager[Any] | None = getattr(queue, "mutex", None)
-    return nullcontext() if lock is None else lock
-
-
-def _close_if_idle(queue: Any, connection: Any) -> None:
-    """Close it unless a caller took it from the pool in between; its place in the pool becomes empty."""
-    with _guard(queue):
-        if connection in queue.queue:
-            queue.queue[queue.queue.index(connection)] = None
-        else:
-            return
-    connection.close()

@@ -32,7 +32,7 @@ from Middleware.common.errors import BackendError, let_go
 from Middleware.config.endpoints import EXAMPLE, READ_TIMEOUT_S, why_no_address
 from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.backend_errors import BackendRefusal, status_error
-from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
+from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, opening
 from Middleware.llmapis.wire.reader import BodyCut, BodyFault, body_of
 from Middleware.utilities.library_internals import response_below
 
@@ -46,7 +46,6 @@ TRIES_LOST = 2
 MAX_RETRY_AFTER_S = 30.0
 POOL_SIZE = 1024
 HOSTS = 256
-SWEEP_EVERY_S = 10.0
 ERROR_BODY_BYTES = 64 * 1024
 ERROR_BODY_WAIT_S = 10.0
 DRAIN_S = 0.2
@@ -135,14 +134,12 @@ class Transport:
     ) -> None:
         self._pause, self._jitter = pause, jitter
         self._adapter = _Adapter(pool_connections=HOSTS, pool_maxsize=POOL_SIZE, max_retries=0)
-        self._swept = time.monotonic()
 
     def post(self, post: Post, handle: AbortHandle) -> Answer:
         """Send it and wait for a good status, with the retries of spec 15.3.
 
         Raises BackendError; RequestCancelled as soon as `handle` is aborted, in every phase.
         """
-        self._sweep()
         prepared = _prepare_request(post)
         attempt, lost = 1, 0
         while True:
@@ -203,12 +200,6 @@ class Transport:
         logger.warning("%s; trying again in %.1f s", error, seconds)
         self._pause(handle, seconds)
 
-    def _sweep(self) -> None:
-        now = time.monotonic()
-        if now - self._swept >= SWEEP_EVERY_S:
-            self._swept = now
-            self._adapter.close_idle(now)
-
 
 MOST_POOLS_KNOWN = 256
 """By URL; a pool more is looked for each time."""
@@ -247,10 +238,6 @@ class _Adapter(HTTPAdapter):
     def request_url(self, request: Any, proxies: Any) -> Any:
         """The path; the whole URL is for proxies only."""
         return super().request_url(request, proxies) if proxies else "/" + request.path_url.lstrip("/")
-
-    def close_idle(self, now: float) -> None:
-        for manager in (self.poolmanager, *self.proxy_manager.values()):
-            close_idle(manager, now)
 
 
 @functools.cache

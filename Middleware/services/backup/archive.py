@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from Middleware.config.paths import is_flat_name
-from Middleware.services.discussion_folders import BROKEN_ZIP
 from Middleware.utilities.file_locks import hold_folder
 from Middleware.utilities.file_utils import sync_folder
+from Middleware.utilities.zip_entries import BROKEN_ZIP, plain_entries, read_entry
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -225,14 +225,15 @@ class Archive:
             raise BackupRefused(f"{self.source} cannot be read as a backup: {error}") from error
 
     def _read_manifest(self) -> Manifest:
-        names = [info.orig_filename for info in self._zip.infolist()]
-        if MANIFEST not in names or self._zip.getinfo(MANIFEST).file_size > MOST_MANIFEST:
+        entries = plain_entries(self._zip)
+        written = read_entry(self._zip, entries[MANIFEST], MOST_MANIFEST) if MANIFEST in entries else None
+        if written is None:
             raise BackupRefused(f"{self.source} is not a backup: it has no {MANIFEST}")
-        document = json.loads(self._zip.read(MANIFEST))
+        document = json.loads(written)
         if document.get("format") != FORMAT:
             raise BackupRefused(f"{self.source} has a form of backup that this version does not know")
         manifest = _manifest_of(document)
-        if sorted(names) != sorted([*manifest.files, MANIFEST]):
+        if set(entries) != {*manifest.files, MANIFEST}:
             raise BackupRefused(f"{self.source} does not hold the files that its {MANIFEST} names")
         return manifest
 

@@ -380,7 +380,7 @@ def _why_not_file(name: str) -> str | None:
     if _LOCK.fullmatch(name):
         return "a lock"
     if _ROUTES.fullmatch(name):
-        return "route vectors, which are made anew"
+        return "route vectors, which are rebuilt"
     if _LOG.fullmatch(name):
         return "a log"
     if name.endswith(".pyc"):

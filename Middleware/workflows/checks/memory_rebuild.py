@@ -106,27 +106,27 @@ class Rebuild:
         settings = memory_settings(context)
         kind = _kind_of(settings)
         kind.check(store)
-        items = kind.plan(context, store, settings)
-        if not items:
-            return 0
         beside = self.folders.making(self.discussion_id)
-        _begin(beside, kind.name, items)
-        kind.begin(beside, store)
         making = SettingsFile(settings.name, {**settings.values, **kind.settings})
-        for _ in range(_RUNS):
-            kind.write(_Work(context, making, items, told, patience), beside)
-            if not kind.left(beside, items):
-                break
-        left = kind.left(beside, items)
-        if not left and not kind.worth_it(beside, store):
-            left = _count_chunks(items)
-            _remove(beside)
-        if not left:
+        while items := kind.plan(context, store, settings):
+            _begin(beside, kind.name, items)
+            kind.begin(beside, store)
+            left = _make(kind, _Work(context, making, items, told, patience), beside)
+            if not left and not kind.worth_it(beside, store):
+                left = _count_chunks(items)
+                _remove(beside)
+            if left:
+                return left
             kind.clear(store)
-            with correct(store):
-                kind.put_in_place(beside, store, settings)
+            with store.lock():
+                if kind.plan(context, store, settings) == items:
+                    with correct(store):
+                        kind.put_in_place(beside, store, settings)
+                    break
+            # something was forgotten meanwhile, of which these memories were made: once more without it
+        if beside.folder.exists():
             _remove(beside)
-        return left
+        return 0
 
     def makes_document(self) -> bool:
         """Whether the settings ask for a state document."""
@@ -173,6 +173,15 @@ def _kind_of(settings: SettingsFile) -> Kind:
 def _count_chunks(items: Items) -> int:
     """How many of them get a memory."""
     return sum(not item.forgotten for item in items)
+
+
+def _make(kind: Kind, work: _Work, beside: DiscussionStore) -> int:
+    """Make the memories in the folder beside; how many chunks have none."""
+    for _ in range(_RUNS):
+        kind.write(work, beside)
+        if not kind.left(beside, work.items):
+            break
+    return kind.left(beside, work.items)
 
 
 def _remove(beside: DiscussionStore) -> None:

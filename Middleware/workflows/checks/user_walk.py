@@ -62,7 +62,7 @@ from Middleware.workflows.models.node_keys import COMMON_KEYS
 ANY = 1_000_000
 """More agent inputs than any workflow names: a caller that nobody can count."""
 
-_TOOL_WORKFLOWS = (
+TOOL_WORKFLOWS = (
     ("chatSummaryToolWorkflow", "chat_summary_tool_workflow"),
     ("conversationMemoryToolWorkflow", "conversation_memory_tool_workflow"),
     ("recentMemoryToolWorkflow", "recent_memory_tool_workflow"),
@@ -277,7 +277,7 @@ class UserWalk:
             )
         self._embedder(self._file, "", user.raw, "embeddingsEndpoint")
         self._plain_models()
-        for key, attribute in _TOOL_WORKFLOWS:
+        for key, attribute in TOOL_WORKFLOWS:
             if name := getattr(user, attribute):
                 yield Wanted(name, self._file, f"/{key}", inputs=ANY)
         for key, attribute in _SETTINGS:

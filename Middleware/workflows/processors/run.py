@@ -31,6 +31,7 @@ from Middleware.services.chat_fronts import ChatFronts, ChatOwner
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.locking_service import LockingService
+from Middleware.services.rerun import KeptNodes, Rerun
 from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.services.timestamp_service import RequestStamps
@@ -84,11 +85,18 @@ class RequestState:
         """
         self.question: ClientQuestion | None = None
         """What the client asked, as its first run has it; None: no run has begun."""
+        self.rerun: Rerun | None = None
+        """What this request takes from the one that it repeats; None: it repeats none."""
         self.discussions: Path | None = None
         """Where this request's discussions are kept; None: where the user's are."""
         self._parts: dict[bool, SystemParts] = {}
         self._stamps: dict[str, RequestStamps] = {}
         self._guard = threading.Lock()
+
+    @property
+    def writes_times(self) -> bool:
+        """Whether the times of the discussion's messages are written."""
+        return self.rerun is None or self.rerun.writes_times
 
     def in_scope(self, scope: str) -> RequestState:
         """The same for a run that can be ended alone, by the id `scope`."""
@@ -153,6 +161,8 @@ SPEAK_FOR_THEMSELVES = (MiddlewareError, OSError, ValueError)
 """Errors whose text is a sentence; of others the name of the class says more."""
 
 
+NOTHING_KEPT: KeptNodes = MappingProxyType({})
+
 PLAIN_NODE = "raw"
 """The title of the one node of a plain model."""
 
@@ -189,6 +199,13 @@ class Run:
             return self.file.file
         place = self.state.snapshot.where(self.file.file, f"/nodes/{index}")
         return f"{place} ({self.file.nodes[index].get('type') or DEFAULT_TYPE})"
+
+    def kept_nodes(self) -> KeptNodes:
+        """What stands in for nodes that do not run again; none of a run that a node called."""
+        rerun = self.state.rerun
+        if rerun is None or len(self.chain) > 1 or self.plain:
+            return NOTHING_KEPT
+        return rerun.kept(self.file.file, self.file.nodes)
 
     def live_values(self) -> LiveValues:
         """What its variables may bring into a text besides themselves."""

@@ -8,7 +8,7 @@ workflows.md 6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 
@@ -23,6 +23,7 @@ from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig, close_batches
 from Middleware.llmapis.llm_text import LlmText, count_call, join_batches
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.rerun import KeptNode
 from Middleware.services.run_trace import NodeTrace, TracedNode
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.sensitive_logging_utils import loggable_error
@@ -90,6 +91,7 @@ class WorkflowProcessor:
         self._tells_progress = run.state.request.progress != NO_PROGRESS and not run.internal
         self._overridden = self._first_prompt() if run.system_prompt_override or run.prompt_override else -1
         self._ahead: ReadAhead | None = None
+        self._kept = run.kept_nodes()
 
     def execute(self) -> BatchGenerator:
         """The run. An internal run yields nothing.
@@ -104,8 +106,12 @@ class WorkflowProcessor:
             self._begin_reading_ahead()
             index = 0
             while index < len(self._nodes):
-                end = self._group_end(index)
                 self._stop_if_cancelled()
+                if (repeated := self._kept.get(index + 1)) is not None:
+                    yield from self._repeat_node(index, repeated)
+                    index += 1
+                    continue
+                end = self._group_end(index)
                 if self._tells_progress and index <= self._responder:
                     yield progress_batch(self.run, index, end, self._responder + 1)
                 if end > index + 1:
@@ -128,6 +134,36 @@ class WorkflowProcessor:
 
     # --- one node ---
 
+    def _repeat_node(self, index: int, kept: KeptNode) -> BatchGenerator:
+        """A node that does not run: it gives what it gave before, the responder as its answer."""
+        record, trace = self._begin_node(index)
+        record.state, thoughts = "kept", list(kept.thoughts)
+        context = self.context(index, self.run.question.messages, trace)
+        self._keep_values(context, kept.values)
+        try:
+            if index == self._responder and not self.run.internal:
+                yield from self._repeat_answer(index, context, kept, thoughts)
+            else:
+                self._keep(index, kept.output, thoughts)
+                tell_output(trace, kept.output, thoughts)
+        finally:
+            self._end_node(record)
+
+    def _repeat_answer(
+        self, index: int, context: NodeContext, kept: KeptNode, thoughts: list[str]
+    ) -> BatchGenerator:
+        def record_answer(delivery: Delivery, text: str) -> None:
+            self._stop_if_cancelled()
+            self._keep(index, kept.output, thoughts)
+            tell_output(context.trace, kept.output, thoughts)
+
+        given = kept.output if is_tool_call_answer(kept.output) else CleanText(result_text(kept.output))
+        delivery = Delivery(context, given, usage=None, prompt_tokens=None, answered=record_answer)
+        for batch in delivery.batches():
+            if context.request.answer.complete:
+                self._say_whether_last(index, batch[-1], of_child=False)
+            yield batch
+
     def _run_inner_node(self, index: int, messages: Messages) -> InnerNode:
         """A node that does not answer the user: its cleaned result, and its thoughts. Yields what it says of
         its progress."""
@@ -141,7 +177,7 @@ class WorkflowProcessor:
             given = self._handle_node(context)
             if isinstance(given, NodeStream) and given.steps is not None:
                 result, thoughts = yield from cleaned_steps(given, context)
-                self._keep_tool_calls(index, given)
+                self._keep_tool_calls(context, given)
             else:
                 value = self._join_stream(record, given) if isinstance(given, NodeStream) else given
                 result, thoughts = cleaned_result(value, context)
@@ -158,9 +194,15 @@ class WorkflowProcessor:
         self._stop_if_cancelled()
         return result, notes.thinking
 
-    def _keep_tool_calls(self, index: int, result: NodeResult) -> None:
+    def _keep_tool_calls(self, context: ExecutionContext, result: NodeResult) -> None:
         if isinstance(result, NodeStream) and result.steps is not None:
-            self._thoughts[f"agent{index + 1}ToolCalls"] = result.steps.tool_calls()
+            self._keep_values(context, {"ToolCalls": result.steps.tool_calls()})
+
+    def _keep_values(self, context: ExecutionContext, values: Mapping[str, str]) -> None:
+        """What the nodes after it can name of a node besides its output."""
+        self._thoughts |= {f"agent{context.node_number}{name}": text for name, text in values.items()}
+        if values and context.trace is not None and context.trace.run.keeps_text:
+            context.trace.node.values = {**context.trace.node.values, **values}
 
     def _join_stream(self, record: NodeTrace, stream: NodeStream) -> LlmText | JsonObject:
         """The whole of a node's stream that nobody watches."""
@@ -229,7 +271,7 @@ class WorkflowProcessor:
             own = own or is_tool_call_answer(result)
             notes.thinking = [*([] if own else notes.thinking), *delivery.thoughts]
             self._keep(index, delivery.value, notes.thinking)
-            self._keep_tool_calls(index, result)
+            self._keep_tool_calls(context, result)
             tell_output(context.trace, delivery.value, notes.thinking)
 
         delivery = Delivery(
@@ -315,8 +357,7 @@ class WorkflowProcessor:
     def _with_values(self, context: ExecutionContext, result: NodeResult) -> NodeResult:
         """The result of a node, whose other values are kept."""
         if isinstance(context, NodeContext):
-            for name, text in context.notes.values.items():
-                self._thoughts[f"agent{context.node_number}{name}"] = text
+            self._keep_values(context, context.notes.values)
         return result
 
     def _first_prompt(self) -> int:
@@ -363,6 +404,9 @@ class WorkflowProcessor:
         if index < self._in_order_until:
             return index + 1
         end = group_end(self._nodes, index)
+        if any(number in self._kept for number in range(index + 2, end + 1)):
+            self._in_order_until = end
+            return index + 1
         if end > index + 1 and (
             why := obstacle(self._nodes, index, end, self._responder, self.run.live_values())
         ):
@@ -424,7 +468,7 @@ class WorkflowProcessor:
         return self.run.state.stamps(self.run.question.discussion_id)
 
     def _track_times(self) -> None:
-        stamps = self._stamps()
+        stamps = self._stamps() if self.run.state.writes_times else None
         if stamps and any(node.get("addDiscussionIdTimestampsForLLM") for node in self._nodes):
             stamps.track(self.run.question.messages)
 
@@ -446,13 +490,14 @@ class WorkflowProcessor:
         return replace(context, messages=stamps.write(context.messages, relative=relative))
 
     def _begin_answer(self) -> None:
-        if stamps := self._stamps():
+        if self.run.state.writes_times and (stamps := self._stamps()):
             stamps.begin_answer()
 
     def _stamp_answer(self, context: ExecutionContext, text: str) -> None:
         config, stamps = context.config, self._stamps()
         if (
             stamps
+            and self.run.state.writes_times
             and config.get("addDiscussionIdTimestampsForLLM")
             and config.get("useGroupChatTimestampLogic")
         ):

@@ -30,7 +30,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, ReadTimeoutErr
 from urllib3.poolmanager import PoolManager
 
 from Middleware.common.secrets import SECRET_NAME
-from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, close_idle, opening
+from Middleware.llmapis.wire.connections import POOL_CLASSES, AbortHandle, opening
 from Middleware.llmapis.wire.http import is_loopback
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import TracedNode, outside_call
@@ -247,7 +247,6 @@ def _send_request(
     # Under a guard a proxy of the environment would resolve the name itself; for loopback it makes no sense.
     session.trust_env = not request.policy.guards and not is_loopback(host_of(request.url))
     adapter = cast(_PinnedAdapter, session.get_adapter("http://"))
-    adapter.sweep()
     try:
         prepared = session.prepare_request(
             requests.Request(request.method, request.url, headers=dict(request.headers), data=request.body)
@@ -408,11 +407,6 @@ class _PinnedAdapter(HTTPAdapter):
         if not proxy.lower().startswith("socks"):  # these bring connection classes of their own
             manager.pool_classes_by_scheme = POOL_CLASSES
         return manager
-
-    def sweep(self) -> None:
-        """Close what has been idle for long."""
-        for manager in (self.poolmanager, *list(self.proxy_manager.values())):
-            close_idle(manager, time.monotonic())
 
 
 @functools.cache

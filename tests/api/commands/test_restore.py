@@ -15,6 +15,7 @@ from Middleware.common.constants import VERSION
 from Middleware.services.backup.tree_swap import Step, Swap
 from Middleware.services.backup.tree_use import folders_of, use_together
 from Middleware.services.history import history_file, open_history
+from tests.odd_zips import ODD, make_odd
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has other links and modes")
 
@@ -306,6 +307,34 @@ class TestRefused:
             elsewhere, rewrite(backup, tmp_path / "a.zip", change)
         )
         assert not list(tmp_path.rglob("evil"))
+
+    @pytest.mark.parametrize("case", [case for case in ODD])
+    def test_a_zip_file_that_means_ill(self, elsewhere, backup, tmp_path, case):
+        """Nothing of it is unpacked, in no folder."""
+        self.refusal(elsewhere, make_odd(backup, tmp_path / "odd.zip", ODD[case]))
+        assert [path for path in tmp_path.rglob("evil*")] == []
+
+    @pytest.mark.parametrize("name", ["config/Users/a\0b.json", "config/" + "x" * 300 + ".json"])
+    def test_names_that_no_system_can_hold(self, elsewhere, backup, tmp_path, name):
+        """The manifest and the zip file agree on them."""
+
+        def change(document):
+            document["files"][name] = document["files"].pop("config/Users/ana.json")
+
+        def rename(archive):
+            archive.getinfo("config/Users/ana.json").filename = name
+
+        forged = make_odd(rewrite(backup, tmp_path / "b.zip", change), tmp_path / "c.zip", rename)
+        assert "cannot be read as a backup" in self.refusal(elsewhere, forged)
+
+    def test_a_bomb_needs_more_room_than_there_is(self, elsewhere, backup, tmp_path):
+        """Also one whose manifest is honest."""
+        bomb = rewrite(
+            backup,
+            tmp_path / "a.zip",
+            lambda d: d["files"]["config/Users/ana.json"].update(size=1 << 60),
+        )
+        assert "bytes are needed" in self.refusal(elsewhere, bomb)
 
     def test_files_that_the_manifest_does_not_name(self, elsewhere, backup, tmp_path):
         changed = rewrite(backup, tmp_path / "a.zip", lambda d: d["files"].pop("config/Users/ana.json"))

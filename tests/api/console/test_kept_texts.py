@@ -34,10 +34,9 @@ class TestOneRun:
         node = run.nodes[0]
         texts = [call.raw, call.cleaned, call.thoughts[0], node.output, node.thoughts[0]]
         assert [text.kept_bytes for text in texts] == [TEXT_LIMIT] * 5
-        assert (
-            (len(run.asked), run.asked_left_out) == (len(call.body), call.body_left_out) == (131_072, 68_928)
-        )
-        assert kept == 5 * TEXT_LIMIT + 2 * 131_072
+        assert (len(call.body), call.body_left_out) == (131_072, 68_928)
+        assert (len(run.asked), run.asked_left_out) == (200_000, 0)  # the client's is whole
+        assert kept == 5 * TEXT_LIMIT + 131_072 + 200_000
 
     def test_what_goes_over_is_left_out(self):
         """What is smaller and comes behind it may still fit."""

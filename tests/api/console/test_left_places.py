@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from Middleware.api.console.left_places import left_json, left_place, placeholder_at
 from Middleware.llmapis.call.sent_prompt import digest_payload
 from Middleware.services.held_prompts import HeldPrompts
-from Middleware.services.run_trace import kept_body
+from Middleware.services.kept_bodies import kept_body
 from Middleware.workflows.variables.format_text import FilledText, Origin, Piece
 from tests.api.console.traced import call_of, node_of, run_of
 

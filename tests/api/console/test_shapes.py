@@ -38,6 +38,7 @@ SUMMARY = [
     "held",
     "stood_out",
     *(WORDS := ["name", "said", "client_s", "after_s", "level", "short", "ahead"]),
+    "again_of",
 ]
 RUN = [
     "model",
@@ -401,9 +402,17 @@ class TestWhole:
         run = run_of(node_of(1, "", call, output="hi", thoughts=["x"], fields={"prompt": "p"}), asked=b"{}")
         told = run_json(run, 0.0)
         node = told["nodes"][0]
-        assert told["asked"] == {"ref": "asked", "chars": 2, "left_out": 0, "start": "{}"}
+        assert told["asked"] == {
+            "ref": "asked",
+            "chars": 2,
+            "left_out": 0,
+            "start": "{}",
+            "sum": "44136fa355b3",
+        }
         assert [node[name]["ref"] for name in ("fields", "output")] == ["n0.fields", "n0.output"]
-        assert node["thoughts"] == [{"ref": "n0.thoughts.0", "chars": 1, "left_out": 0, "start": "x"}]
+        assert node["thoughts"] == [
+            {"ref": "n0.thoughts.0", "chars": 1, "left_out": 0, "start": "x", "sum": "2d711642b726"}
+        ]
         shown = node["calls"][0]
         assert [shown[name]["ref"] for name in ("body", "raw", "cleaned")] == [
             "n0.c0.body",

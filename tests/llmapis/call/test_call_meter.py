@@ -121,3 +121,22 @@ class TestWithoutAPrice:
         meter = CallMeter(None, lambda: PROMPT)
         meter.note_batch([text("Hello")])
         assert meter.use_at_end(None, "closed") == CallUse(PROMPT, estimate_tokens("Hello"), None)
+
+
+CHEAP, GUESSED = Cost("USD", 3), Cost("USD", 4, True)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (None, None, None),
+        (CHEAP, None, CHEAP),
+        (None, CHEAP, CHEAP),
+        (CHEAP, CHEAP, Cost("USD", 6)),
+        (CHEAP, GUESSED, Cost("USD", 7, True)),
+        (GUESSED, CHEAP, Cost("USD", 7, True)),
+    ],
+)
+def test_two_uses_together(one, other, both):
+    """A sum is a guess as soon as a part of it is; what has no price adds tokens alone."""
+    assert CallUse(1, 2, one).plus(CallUse(10, 20, other)) == CallUse(11, 22, both)

@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -19,10 +18,8 @@ from urllib3.exceptions import NewConnectionError
 
 from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.connections import (
-    IDLE_S,
     AbortHandle,
     RecordedHTTPConnection,
-    close_idle,
     current_handle,
     opening,
 )
@@ -312,22 +309,3 @@ def test_head_and_body_of_a_request_leave_in_one_write():
         connection.request("POST", "/x", body=b'{"a": 1}', headers={"Content-Type": "application/json"})
         assert len(writes) == 1
         assert writes[0].startswith(b"POST /x HTTP/1.1\r\n") and writes[0].endswith(b'\r\n\r\n{"a": 1}')
-
-
-def test_pools_that_are_gone_are_passed_over():
-    """One was closed, one left between two looks; those behind them are still swept."""
-
-    class Idle:
-        idle_since = 0.0
-        closed = False
-
-        def close(self):
-            self.closed = True
-
-    idle, kept = Idle(), Idle()
-    kept.idle_since = 1.0
-    last = SimpleNamespace(pool=SimpleNamespace(queue=[None, idle, kept]))
-    pools = {"left": None, "closed": SimpleNamespace(pool=None), "last": last}
-    close_idle(SimpleNamespace(pools=pools), now=IDLE_S)
-    assert (idle.closed, kept.closed) == (True, False)
-    assert last.pool.queue == [None, None, kept]

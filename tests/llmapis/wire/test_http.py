@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import socket
 import threading
-import time
 import traceback
 import zlib
 from functools import partial
@@ -16,8 +15,8 @@ import responses
 from urllib3.exceptions import HTTPError
 
 from Middleware.common.errors import BackendError, RequestCancelled
-from Middleware.llmapis.wire.connections import IDLE_S, AbortHandle
-from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, SWEEP_EVERY_S, Post, Transport, is_loopback
+from Middleware.llmapis.wire.connections import AbortHandle
+from Middleware.llmapis.wire.http import ERROR_BODY_BYTES, Post, Transport, is_loopback
 from tests.llmapis.scripts import saying
 from tests.patience import PATIENCE_S, growing_limits
 
@@ -281,35 +280,6 @@ class TestPool:
         assert (len(server.requests), server.accepted) == (4, 3)
         assert transport.pauses == []
 
-    def test_idle_connections_are_dropped(self, serve, rig, transport, monkeypatch):
-        """After a minute without use the socket is closed, not kept for ever."""
-        server = serve(script := rig.Holding(rig.head(content_length="22"), TEXT))
-        body_of(transport, server.url)
-        manager = transport._adapter.poolmanager
-        (key,) = manager.pools.keys()
-        (held,) = [one for one in manager.pools[key].pool.queue if one is not None]
-        transport._adapter.close_idle(time.monotonic() + 30)
-        assert not script.closed.wait(0.05)
-        assert held.sock is not None
-        transport._adapter.close_idle(time.monotonic() + 61)
-        assert held.sock is None, "closed, not left to whoever collects the garbage"
-        assert script.closed.wait(PATIENCE_S)
-        assert body_of(transport, server.url) == TEXT
-
-    def test_the_next_call_closes_what_is_idle_elsewhere(self, serve, rig, transport):
-        """Not each time: once in a while."""
-        idle, busy = (serve(answering(rig.head(content_length="22") + TEXT, keep=True)) for _ in range(2))
-        body_of(transport, idle.url)
-        (key,) = transport._adapter.poolmanager.pools.keys()
-        (held,) = [one for one in transport._adapter.poolmanager.pools[key].pool.queue if one is not None]
-        held.idle_since -= IDLE_S
-        body_of(transport, busy.url)
-        assert held.sock is not None
-        transport._swept -= SWEEP_EVERY_S
-        body_of(transport, busy.url)
-        assert held.sock is None
-        assert (idle.accepted, busy.accepted) == (1, 1)
-
     def test_a_transport_that_is_closed_keeps_none(self, serve, rig):
         """The server sees it at once."""
         gone, transport = threading.Event(), Transport()
@@ -349,7 +319,6 @@ class TestPool:
         server = serve(answering(rig.head(content_length="22") + TEXT, keep=True))
         body_of(transport, server.url)
         monkeypatch.setattr("Middleware.llmapis.wire.connections.IDLE_S", 0.0)
-        monkeypatch.setattr("Middleware.llmapis.wire.http.SWEEP_EVERY_S", 0.0)
         body_of(transport, server.url)
         assert server.accepted == 2
 

@@ -122,6 +122,53 @@ class TestTogether:
         assert store.folder.exists()
 
 
+class TestWhatIsLeftOut:
+    """It is named in the manifest, with the reason; nobody need do anything about it."""
+
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            (".lock", "a lock"),
+            (".memory.lease", "a lock"),
+            (".in-use", "a lock"),
+            ("WilmerDb.ana.sqlite-wal", "a lock"),
+            ("workers.1.sqlite", "a lock"),
+            ("ana_routes.db", "route vectors, which are rebuilt"),
+            ("ana_routes.db-journal", "route vectors, which are rebuilt"),
+            ("wilmerai.log", "a log"),
+            ("wilmerai.log.3", "a log"),
+            ("a.pyc", "a cache"),
+            ("__pycache__/a.py", "a cache"),
+            (".ruff_cache/a", "a cache"),
+            ("draft.tmp", "unfinished"),
+            (".making-1/memories.json", "unfinished"),
+            (".a.partial", "unfinished"),
+            ("headrace-20261129T110954Z.zip", "a backup"),
+            ("headrace-before-restore-20261129T110954Z-2.zip", "a backup"),
+        ],
+    )
+    def test_what_is_of_no_use_elsewhere(self, tmp_path, take, name, why):
+        public = tmp_path / "Public"
+        (public / name).parent.mkdir(parents=True, exist_ok=True)
+        (public / name).write_text("x")
+        (public / "kept.txt").write_text("x")
+        names, manifest = take(Root("public", public))
+        assert names == ["public/kept.txt"]
+        assert [(one.path, one.why, one.trouble) for one in manifest.left_out] == [
+            (str(public / name.partition("/")[0]), why, False)
+        ]
+
+    @pytest.mark.parametrize(
+        "name", ["a.lock", "my_routes.json", "wilmerai.log.txt", "a.pyc.txt", "tmp", "headrace-notes.zip"]
+    )
+    def test_what_only_looks_like_it(self, tmp_path, take, name):
+        public = tmp_path / "Public"
+        public.mkdir()
+        (public / name).write_text("x")
+        names, manifest = take(Root("public", public))
+        assert (names, manifest.left_out) == ([f"public/{name}"], [])
+
+
 def test_a_root_in_another_is_taken_once(tmp_path, take):
     """Under its own name."""
     remember(tmp_path / "Public" / "chats" / "here")

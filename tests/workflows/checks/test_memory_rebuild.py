@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import threading
@@ -239,6 +240,11 @@ class TestFiles:
         assert texts(store) == ["old"]
 
 
+def asked_of(call):
+    """The message of which a model is asked for a memory."""
+    return re.search(r"word \d", call.conversation[-1]["content"])[0]
+
+
 class TestForgotten:
     """Nothing is made of messages of which a memory was forgotten."""
 
@@ -310,6 +316,43 @@ class TestForgotten:
             model.replies = [json.dumps({"summary": f"n{i}"}) for i in (0, 2, 3, 4, 5)]
             assert talk_of(VECTORS).run(nothing) == 0
             assert summaries(VectorDatabase(store).path) == ["two of word 1", "n0", "n2", "n3", "n4", "n5"]
+
+    @pytest.mark.parametrize(
+        ("settings", "number"), [(FILES, "f2"), (VECTORS, "v2")], ids=["files", "vectors"]
+    )
+    def test_what_is_forgotten_meanwhile_does_not_come_back(
+        self, talk_of, store, model, folders, settings, number
+    ):
+        """The work is done once more without it: another process may correct while this one asks the model."""
+        model.reply = lambda call: json.dumps({"summary": asked_of(call)})
+        talk_of(settings).run(nothing)
+        asked = []
+
+        def forget_at_the_fourth(call):
+            asked.append(asked_of(call))
+            if len(asked) == 4:
+                assert Corrections(store).forget([number]).gone
+            return json.dumps({"summary": asked[-1]})
+
+        model.reply = forget_at_the_fourth
+        assert talk_of(settings).run(nothing) == 0
+        everything = [f"word {at}" for at in range(6)]
+        assert asked == everything + [text for text in everything if text != "word 1"]
+        left = "".join(each.text for each in Corrections(store).all())
+        assert [text for text in everything if text not in left] == ["word 1"]
+        assert [path.name for path in folders.root.iterdir()] == ["d"]
+
+    def test_when_all_of_it_is_forgotten_meanwhile_nothing_is_made(self, talk_of, store, model, folders):
+        talk_of(FILES).run(nothing)
+
+        def forget_all(call):
+            Corrections(store).forget([f"f{at}" for at in range(1, 7)])
+            return "back again"
+
+        model.reply = forget_all
+        assert talk_of(FILES).run(nothing) == 0
+        assert texts(store) == [""] * 6
+        assert [path.name for path in folders.root.iterdir()] == ["d"]
 
     def test_copied_memories_stay(self, talk_of, store, folders, model):
         """They are of another conversation."""

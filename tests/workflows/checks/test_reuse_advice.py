@@ -90,6 +90,19 @@ def test_nodes_of_a_server_get_the_same_front(advised):
     assert {"systemPrompt": steady, "latePrompt": "Write a draft."} in [one.change for one in found.advice]
 
 
+STEADY = {False: "{chat_system_prompt_steady}", True: "{{ chat_system_prompt_steady }}"}
+USUAL = {False: "{chat_system_prompt}", True: "{{ chat_system_prompt }}"}
+
+
+@pytest.mark.parametrize("node", [False, True], ids=["braces", "jinja2"])
+@pytest.mark.parametrize("other", [False, True], ids=["beside-braces", "beside-jinja2"])
+def test_a_front_is_shared_by_nodes_that_write_alike(advised, node, other):
+    """A node would not understand the variables of the other kind: it gets the usual front in its own."""
+    found = advised(ask(systemPrompt=STEADY[other], jinja2=other), ask(systemPrompt="Draft.", jinja2=node))
+    (front,) = [one.change["systemPrompt"] for one in found.advice if "systemPrompt" in one.change]
+    assert front == (STEADY[node] if node is other else USUAL[node])
+
+
 def test_what_it_hides_is_found_in_a_second_walk(advised):
     """The window moves behind the instruction."""
     found = advised(

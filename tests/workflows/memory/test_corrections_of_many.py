@@ -22,14 +22,22 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
-from Middleware.services.discussion_store import DiscussionStore
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 from Middleware.services.file_memories import End, FileMemories
+from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 from Middleware.workflows.memory.copying import copy_memories
 from Middleware.workflows.memory.corrections import Corrections
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase
+from tests.services.backup.killed_restore import kill_at
 
-root = Path(sys.argv[1])
-store = DiscussionStore(root, "d")
+root, key = Path(sys.argv[1]), os.environ.get("KEY")
+whose = {"key_hash": api_key_hash(key), "encryption_key": derive_key(key, "ann")} if key else {}
+
+def discussion(name):
+    return DiscussionStore(root, name, **whose)
+
+store = discussion("d")
+ChunkList(store, "chat_summary.json").replace(Entry("summary 0", "h8"))
 memories, database = FileMemories(store), VectorDatabase(store)
 for number in range(1, 9):
     memories.append(f"m{number}", End(f"h{number}", f"b{number}", (f"h{number}",)), after=memories.load())
@@ -50,24 +58,35 @@ def forget(turn):
         Corrections(store).forget([f"f{number}", f"v{number}"])
 
 def copy(turn):
-    copy_memories(store, DiscussionStore(root, f"copy{turn}"))
+    copy_memories(store, discussion(f"copy{turn}"))
+
+def edit(turn):
+    Corrections(store).edit("summary", f"summary {turn}")
+    Corrections(store).pin(next(each.number for each in Corrections(store).all() if each.number[0] in "fv"))
 
 rng = random.Random(7)
 done = 0
 for turn in range(120):
-    work = copy if turn % 3 == 2 else forget
+    work = (forget, edit, copy, forget)[turn % 4]
+    how, moment = turn % 3, rng.random()  # killed at a moment, killed at a step, left alone
     child = os.fork()
     if not child:
+        if how == 1:
+            kill_at(1 + int(moment * 40))
         work(turn)
         os._exit(7)
-    time.sleep(rng.random() * (0.06 if turn % 2 else 0.4))
-    os.kill(child, signal.SIGKILL)
+    if how == 0:
+        time.sleep(moment * 0.2)
+        os.kill(child, signal.SIGKILL)
     done += os.waitpid(child, 0)[1] != signal.SIGKILL
-    for each in (store, DiscussionStore(root, f"copy{turn}")):
+    for each in (store, discussion(f"copy{turn}")):
         if each.folder.exists():
             each.settle()
         files, facts = files_of(each), facts_of(each)
         assert files == facts, (turn, work.__name__, files, facts)
+    said = [each.text for each in Corrections(store).all() if each.number == "summary"]
+    assert len(said) == 1 and said[0].startswith("summary "), (turn, said)
+    assert not list(store.folder.glob("*.corrupt-*"))
     hashes = [entry.hash for entry in memories.load()]
     assert hashes == [f"h{number}" for number in range(1, 9)], hashes
     with database.reading() as log:
@@ -113,12 +132,14 @@ print(",".join(sorted(gone)))
 """
 
 
-def test_a_correction_that_is_killed_is_whole_or_not_done(tmp_path):
+@pytest.mark.parametrize("key", ["", "test-key"], ids=["plain", "encrypted"])
+def test_a_correction_that_is_killed_is_whole_or_not_done(tmp_path, monkeypatch, key):
     """File and vector memory go together and come together; what they cover is never lost."""
+    monkeypatch.setenv("KEY", key)
     child = python(KILLS, tmp_path)
     out, errors = child.communicate(timeout=PATIENCE_S)
     assert (child.returncode, [line for line in errors.splitlines() if "broken off" not in line]) == (0, [])
-    assert 0 < int(out) < 120
+    assert 40 <= int(out) < 120
 
 
 def test_what_one_process_forgets_another_does_not_make_again(tmp_path):

@@ -32,6 +32,7 @@ from Middleware.api.api_helpers import (
 from Middleware.api.requests.answering import AnswerJob, AnswerStream, whole_body
 from Middleware.api.requests.chat_messages import (
     TASK_FIELD,
+    TASK_HEADER,
     TOOL_ANSWER,
     is_tool_selection,
     newest_text,
@@ -65,6 +66,7 @@ from Middleware.common.asker import ANYBODY, Asker
 from Middleware.common.copies import copy_with
 from Middleware.common.errors import ClientRequestError, ConfigError, Forbidden
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion, RequestContext, Wish, enter_request
+from Middleware.common.secrets import SECRET_NAME
 from Middleware.common.types import Batches, JsonObject
 from Middleware.config.key_file import limits_json
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -74,6 +76,7 @@ from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 from Middleware.services.answers import compact_json
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
 from Middleware.services.key_limits import KeyLimiter
+from Middleware.services.rerun import Rerun
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -202,15 +205,30 @@ class GenerationView(MethodView, Generation):
     def task_messages(self, body: JsonObject) -> Any:
         return body.get("messages") if self.wire.is_chat else None
 
+    def task(self, body: JsonObject, headers: Mapping[str, Any], stream: bool) -> str | None:
+        """The kind of a background task of Open WebUI; None: people ask. `headers`: names as WSGI spells
+        them.
+        """
+        return task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream)
+
+    def snapshot(self) -> ConfigSnapshot:
+        """The config files that the answer is made by."""
+        return default_snapshot()
+
+    @classmethod
+    def reader_of(cls, data: bytes) -> GenerationView:
+        """A view that can read this body, to ask again what it asked. Raises ClientRequestError."""
+        return cls()
+
     def machine_asked(self, body: JsonObject, *, is_task: bool) -> Ask | None:
-        snapshot = default_snapshot()
+        snapshot = self.snapshot()
         choice, user = self._who_answers(body, snapshot)
         if user is None:
             return None
         return machine_asked_first(snapshot, user, choice.workflow, choice.endpoint, is_task=is_task)
 
     def waiting(self, body: JsonObject, request_id: str, headers: Mapping[str, Any]) -> WaitingRequest | None:
-        choice, user = self._who_answers(body, default_snapshot())
+        choice, user = self._who_answers(body, self.snapshot())
         if user is None:
             return None
         key, stream = self.key(body, headers), self.streams(body, headers)
@@ -224,7 +242,7 @@ class GenerationView(MethodView, Generation):
             alias=choice.alias,
             fell_back=choice.fell_back,
             privacy=is_private(user, key),
-            task=task_of(self.task_messages(body), headers.get(TASK_FIELD, ""), stream),
+            task=self.task(body, headers, stream),
         )
         return WaitingRequest(context, self.wire.front or self.api_type, stream, self.user_text(body))
 
@@ -254,7 +272,11 @@ class GenerationView(MethodView, Generation):
         data = read_body(request.environ, request.max_content_length)
         if len(data) >= LARGE_BYTES:
             current_life().at_end(heap.trim_soon)
-        return data, named_by_address(json_body(data))
+        return data, self.body_of(data)
+
+    def body_of(self, data: bytes) -> JsonObject:
+        """A body, read, with the model of its address. Raises ClientRequestError."""
+        return named_by_address(json_body(data))
 
     def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
         """What the client wants of the model, read-only and not checked (more-fronts.md 13)."""
@@ -278,6 +300,14 @@ class GenerationView(MethodView, Generation):
     def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
         """The workflow that a body names by its file; None: the user's settings say which one answers."""
         return None
+
+    def rerun(self) -> Rerun | None:
+        """What is not run again, of a request that repeats an earlier one; None: it does not."""
+        return None
+
+    def headers_read(self, user: UserSettings) -> dict[str, str]:
+        """The headers that the user's settings or the protocol read, as the client sent them."""
+        return _headers_read(user)
 
     def check(self, body: JsonObject) -> None:
         """Raise ClientRequestError for what is wrong before the user is known."""
@@ -315,8 +345,14 @@ class GenerationView(MethodView, Generation):
             life.trace.note_asked_name(body.get("model"))
         context, user = self._context(body, stream, life, leave)
         if context.trace is not None:
-            front = self.wire.front or self.api_type
-            context.trace.name(context, front=front, stream=stream, asked=data, said=self.user_text(body))
+            context.trace.name(
+                context,
+                front=self.wire.front or self.api_type,
+                stream=stream,
+                asked=data,
+                said=self.user_text(body),
+                headers=self.headers_read(user),
+            )
         del data  # an answer may take long, and a body may be large
         with enter_request(context):
             if (answer := self.instead(body)) is not None:
@@ -328,12 +364,12 @@ class GenerationView(MethodView, Generation):
         self, body: JsonObject, stream: bool, life: RequestLife, leave: Callable[[], None]
     ) -> tuple[RequestContext, UserSettings]:
         """The facts of the request and its user. Nothing of its body is logged before they stand."""
-        snapshot, environ = default_snapshot(), request.environ
+        snapshot, environ = self.snapshot(), request.environ
         choice = self.choose_model(body, snapshot)
         user, key = choice.settings(snapshot), self.key(body, environ)
         g.privacy = privacy = is_private(user, key)
         refuse_two_ciphers(life.asker, user)
-        task = task_of(self.task_messages(body), environ.get(TASK_FIELD, ""), stream)
+        task = self.task(body, environ, stream)
         context = g.request_context = life.request = RequestContext(
             request_id=life.request_id,
             user=choice.user,
@@ -369,7 +405,7 @@ class GenerationView(MethodView, Generation):
         if is_tool_selection(self.task_messages(body), user):
             return AnswerJob(context, self.intercept_facts(facts, body), wire, life, _no_tools)
         question = copy_with(self.read_question(body, user), stream=stream, wishes=self.wishes(body))
-        headers = _named_headers(user)
+        headers = {name.lower(): value for name, value in self.headers_read(user).items()}
         facts = self.facts(facts, body, question)
         task = f" task={context.task}" if context.task else ""
         logger.info(
@@ -382,10 +418,10 @@ class GenerationView(MethodView, Generation):
             task,
         )
 
-        place = self.place(body, user)
+        place, rerun = self.place(body, user), self.rerun()
 
         def run() -> Batches:
-            return open_answer(context, question, headers, place)
+            return open_answer(context, question, headers, place, rerun)
 
         return AnswerJob(context, facts, wire, life, run)
 
@@ -402,10 +438,17 @@ class GenerationView(MethodView, Generation):
         return Response(body, headers=headers, direct_passthrough=True)
 
 
-def _named_headers(user: UserSettings) -> dict[str, str]:
-    """The headers that the user's settings ask for, names in lower case."""
-    name = user.discussion_id_from_header
-    return {name.lower(): request.headers.get(name, "")} if name else {}
+def _headers_read(user: UserSettings) -> dict[str, str]:
+    """Those that are there of the headers that the user's settings, the key's entry and Open WebUI's tasks
+    name; none that holds a key.
+    """
+    entry = current_life().asker.entry
+    names = (user.discussion_id_from_header, "" if entry is None else entry.turns_by, TASK_HEADER)
+    return {
+        name: request.headers[name]
+        for name in names
+        if name and name in request.headers and not SECRET_NAME.search(name)
+    }
 
 
 def _usage_header(facts: AnswerFacts) -> dict[str, str]:

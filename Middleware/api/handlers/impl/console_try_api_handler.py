@@ -1,97 +1,64 @@
-"""POST `/console/api/try`: a question from the console's page, answered as a stream of OpenAI's chat.
+"""POST `/console/api/try` and `again`: a question from the console's page, and a run once more, answered as a
+stream of OpenAI's chat.
 
-Gated, watched and cancellable as those of every front end. It is there only for what the console's door let
-through. Source: spec console.md 9.9.
+Gated, watched and cancellable as those of every front end. They are there only for what the console's door
+let through. Source: spec console.md 9.9, workbench.md 4.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from flask import Response, g, request
-from werkzeug.exceptions import NotFound as NoRoute
+from flask import g, request
 
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
-from Middleware.api.handlers.front_ends import FRONT_ENDS
+from Middleware.api.handlers.base.console_view import ConsoleView
+from Middleware.api.handlers.front_ends import FRONT_ENDS, view_that_reads
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
-from Middleware.api.requests.key_check import KEYS, KeyCheck
-from Middleware.api.requests.model_names import ModelChoice, served_users
-from Middleware.api.requests.request_body import read_body
-from Middleware.api.requests.request_fields import json_body, typed_fields
-from Middleware.api.requests.request_life import outdated_first
+from Middleware.api.requests.model_names import ModelChoice
+from Middleware.api.requests.repeats import REPEATS, Repeat, Repeats, split_address, without_lost_pictures
+from Middleware.api.requests.request_fields import json_body
+from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.workflow_gateway import WorkflowPlace
-from Middleware.api.wsgi.doors import ASKER, CONSOLE, ENTER_GATE, routes_to
+from Middleware.api.wsgi.doors import ASKER, routes_to
+from Middleware.api.wsgi.model_addresses import MODEL_OF_ADDRESS
 from Middleware.common.asker import Asker
-from Middleware.common.errors import (
-    ConfigError,
-    ConfigMissing,
-    NotFound,
-    Unauthorized,
-    Unprocessable,
-    WorkflowError,
-)
-from Middleware.common.request_context import ClientQuestion
-from Middleware.common.secrets import mask_secrets, without_quoted_secrets
+from Middleware.common.errors import ClientRequestError, ConfigMissing, NotFound
+from Middleware.common.request_context import ClientQuestion, Wish
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
-from Middleware.config.endpoints import secrets_in_use
-from Middleware.config.loader import ConfigSnapshot, outdated_files
+from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_workflow
 from Middleware.protocols.console import PROTOCOL
+from Middleware.services.rerun import Rerun
 
-MOST_BYTES = 1 << 20
 NO_FILE = "no such file"
-FIELDS = {"user": str, "path": str | None, "messages": list, "api_key": str | None}
 
 
-class ConsoleTryAPI(GenerationView):
+class ConsoleTryAPI(ConsoleView):
     """A body has `user`, `path` (of a workflow file; null: the user's own routing), `messages`, `api_key`."""
 
-    api_type = "console"
+    FIELDS: ClassVar[Mapping[str, Any]] = {
+        "user": str,
+        "path": str | None,
+        "messages": list,
+        "api_key": str | None,
+    }
 
-    def post(self) -> Response:
-        """The body is looked at before it waits for a slot.
-
-        Raises ClientRequestError (Unprocessable where a config file has faults), ServerBusy, WorkflowError.
-        """
-        if CONSOLE not in request.environ:
-            raise NoRoute
-        body = typed_fields(json_body(read_body(request.environ, MOST_BYTES)), FIELDS)
-        asker = _asker_of(body["api_key"])
-        users = served_users()
-        if asker is not None:
-            request.environ[ASKER] = asker
-            users = [user for user in users if asker.entry is None or asker.entry.may_ask(user)]
-        if body["user"] not in users:
-            raise NotFound(f"there is no such user; users: {', '.join(users)}", param="user")
+    def take(self, body: JsonObject) -> str:
         check_messages(body["messages"])
-        self._body = body
-        request.environ[ENTER_GATE](lambda life: self.tell_waiting(body, life))
-        try:
-            return super().post()
-        except (ConfigError, WorkflowError) as error:
-            cause = error if isinstance(error, ConfigError) else error.__cause__
-            if not isinstance(cause, ConfigError):
-                raise
-            said = outdated_first(outdated_files(g.get("request_context")).values()) + str(error)
-            raise Unprocessable(mask_secrets(without_quoted_secrets(said), *secrets_in_use())) from cause
-
-    def get(self, request_id: str | None = None) -> Any:
-        """Nothing else is here."""
-        raise NoRoute
-
-    put = patch = delete = get
+        return str(body["user"])
 
     def receive_body(self) -> tuple[bytes, JsonObject]:
         """What is kept of the body holds no key."""
         kept = {name: value for name, value in self._body.items() if name != "api_key"}
         return json.dumps(kept).encode(), self._body
 
-    def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
-        return True
+    def body_of(self, data: bytes) -> JsonObject:
+        return json_body(data)
 
     def task_messages(self, body: JsonObject) -> Any:
         """People ask here, whatever the messages look like."""
@@ -100,31 +67,21 @@ class ConsoleTryAPI(GenerationView):
     def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
         return ModelChoice(body["user"])
 
-    def key(self, body: JsonObject, headers: Mapping[str, Any]) -> str | None:
-        """Not that of `Authorization`, which opens the console."""
-        return body["api_key"] or None
-
     def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
-        if body["path"] is None:
-            return None
-        place = place_of(body["path"], user)
-        try:
-            load_workflow(g.request_context.snapshot, user, place.name, folder=place.folder)
-        except ConfigMissing:
-            raise NotFound(NO_FILE, param="path") from None
-        return place
+        return None if body["path"] is None else _place_in_tree(body["path"], user)
 
     def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
         return ClientQuestion(internal_messages(body["messages"], user))
 
 
-def _asker_of(key: str | None) -> Asker | None:
-    """Who asks with a key of the page's form; None: no key is needed. Raises Unauthorized."""
-    keys: KeyCheck = request.environ[KEYS]
+def _place_in_tree(path: str, user: UserSettings) -> WorkflowPlace:
+    """The workflow of a file that is there. Raises NotFound."""
+    place = place_of(path, user)
     try:
-        return keys.asker_of(key)
-    except Unauthorized as error:
-        raise Unauthorized(str(error)) from error  # the page has no use for a challenge
+        load_workflow(g.request_context.snapshot, user, place.name, folder=place.folder)
+    except ConfigMissing:
+        raise NotFound(NO_FILE, param="path") from None
+    return place
 
 
 def place_of(path: str, user: UserSettings) -> WorkflowPlace:
@@ -142,11 +99,91 @@ def place_of(path: str, user: UserSettings) -> WorkflowPlace:
     return WorkflowPlace(parts[-1], "/".join(parts[1:-1]))
 
 
+class ConsoleAgainAPI(ConsoleView):
+    """A body has `run`, `from` (the first node that runs; null: all), `writes` (numbers of the nodes that may
+    write), `text` (of the workflow, not saved), `api_key` (of the client, where the page has it).
+
+    What the client sent is read by the view that read it then; the answer is the console's.
+    """
+
+    FIELDS: ClassVar[Mapping[str, Any]] = {
+        "run": str,
+        "from": int | None,
+        "writes": list,
+        "text": str | None,
+        "api_key": str | None,
+    }
+
+    def take(self, body: JsonObject) -> str:
+        repeats: Repeats = request.environ[REPEATS]
+        self._repeat: Repeat = repeats.again(body)
+        path, model = split_address(self._repeat.path)
+        if model:
+            request.environ[MODEL_OF_ADDRESS] = model
+        request.environ.setdefault(ASKER, Asker(key=body["api_key"] or None))
+        view = view_that_reads(path)
+        if view is None:
+            raise ClientRequestError(f"requests to {path} can't be run again", param="run")
+        self._reader: GenerationView = view.reader_of(self._repeat.asked)
+        self._asked = without_lost_pictures(self._reader.body_of(self._repeat.asked))[0]
+        return self._repeat.user
+
+    def note_life(self, life: RequestLife) -> None:
+        """The run is told as the client's, so that it can be copied and run again as that."""
+        if life.trace is not None:
+            life.trace.path, life.trace.again_of = self._repeat.path, self._repeat.of
+        self.tell_waiting(self._asked, life)
+
+    def receive_body(self) -> tuple[bytes, JsonObject]:
+        return self._repeat.asked, self._asked
+
+    def check(self, body: JsonObject) -> None:
+        self._reader.check(body)
+
+    def snapshot(self) -> ConfigSnapshot:
+        return self._repeat.snapshot
+
+    def rerun(self) -> Rerun:
+        return self._repeat.rerun
+
+    def headers_read(self, user: UserSettings) -> dict[str, str]:
+        return dict(self._repeat.headers)
+
+    def task(self, body: JsonObject, headers: Mapping[str, Any], stream: bool) -> str | None:
+        return self._repeat.task
+
+    def task_messages(self, body: JsonObject) -> Any:
+        return self._reader.task_messages(body)
+
+    def suppresses_reasoning(self, body: JsonObject) -> bool:
+        return self._reader.suppresses_reasoning(body)
+
+    def user_text(self, body: JsonObject) -> str:
+        return self._reader.user_text(body)
+
+    def wishes(self, body: JsonObject) -> Mapping[str, Wish]:
+        return self._reader.wishes(body)
+
+    def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
+        return self._reader.choose_model(body, snapshot)
+
+    def place(self, body: JsonObject, user: UserSettings) -> WorkflowPlace | None:
+        if self._repeat.file is not None:
+            return _place_in_tree(self._repeat.file, user)
+        return self._reader.place(body, user)
+
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        return self._reader.read_question(body, user)
+
+
 @FRONT_ENDS.register("console_try")
 class ConsoleTryFrontEnd(BaseApiHandler):
-    """One path. It counts as free until its view has looked at the body: of a console that is off nothing
-    waits at the gate.
+    """They count as free until their view has looked at the body: of a console that is off nothing waits at
+    the gate.
     """
 
     protocol = PROTOCOL
-    routes = routes_to(ConsoleTryAPI, "/console/api/try", free=True)
+    routes = (
+        *routes_to(ConsoleTryAPI, "/console/api/try", free=True),
+        *routes_to(ConsoleAgainAPI, "/console/api/again", free=True),
+    )

@@ -27,6 +27,7 @@ from Middleware.api.requests.request_fields import (
 from Middleware.api.requests.request_life import RequestLife, named_of
 from Middleware.api.requests.rpc_calls import RpcCall, RpcFault, is_rpc_id, read_call
 from Middleware.api.wsgi.doors import ENTER_GATE, log_refusal, routes_to
+from Middleware.common.errors import ClientRequestError
 from Middleware.common.request_context import NO_PROGRESS, ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
@@ -63,12 +64,17 @@ class ToolCallView(GenerationView):
 
     api_type = "mcptool"
 
-    def __init__(self, call: RpcCall, offered: OfferedTool, arguments: Mapping[str, Any]) -> None:
-        self._call, self._offered, self._arguments = call, offered, arguments
+    def __init__(
+        self, data: bytes, call: RpcCall, offered: OfferedTool, arguments: Mapping[str, Any]
+    ) -> None:
+        self._data, self._call, self._offered, self._arguments = data, call, offered, arguments
 
     def receive_body(self) -> tuple[bytes, JsonObject]:
+        return self._data, self.body_of(self._data)
+
+    def body_of(self, data: bytes) -> JsonObject:
         """The name of the workflow, as a model field says it."""
-        return b"", {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
+        return {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
 
     def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
         """The tool's own workflow, whatever the address is."""
@@ -107,7 +113,8 @@ class McpAPI(MethodView):
             return json_response(fault.body, fault.status)
 
     def _answer_rpc(self) -> Response:
-        call = read_call(read_body(request.environ, request.max_content_length))
+        data = read_body(request.environ, request.max_content_length)
+        call = read_call(data)
         version = request.headers.get("MCP-Protocol-Version", "").strip()
         if version and version not in VERSIONS:
             known = ", ".join(VERSIONS)
@@ -119,8 +126,20 @@ class McpAPI(MethodView):
                 _cancel(call.params.get("requestId"))
             return Response(status=202)
         if call.method == "tools/call":
-            return _call_tool(call)
+            return _call_tool(data, call)
         return _answer(call)
+
+    @staticmethod
+    def reader_of(data: bytes) -> ToolCallView:
+        """What reads a call of a tool. Raises ClientRequestError."""
+        try:
+            call = read_call(data)
+            found = _tool_called(call) if call is not None else None
+        except RpcFault as fault:
+            raise ClientRequestError(fault.message) from fault
+        if call is None or found is None:
+            raise ClientRequestError("this was no call of a tool")
+        return ToolCallView(data, call, *found)
 
 
 def _cancel(call_id: Any) -> None:
@@ -148,17 +167,22 @@ def _answer(call: RpcCall) -> Response:
     raise call.unknown_method()
 
 
-def _call_tool(call: RpcCall) -> Response:
-    """Run the workflow, unless the call is wrong. Raises RpcFault, ServerBusy, RequestCancelled."""
+def _tool_called(call: RpcCall) -> tuple[OfferedTool, Mapping[str, Any]]:
+    """The tool and its arguments, which may be wrong. Raises RpcFault."""
     name = call.params.get("name")
     offered = _tools().get(name) if isinstance(name, str) else None
     if offered is None:
         raise call.fault(INVALID_PARAMS, f"no such tool: {name}", 400)
     given = call.params.get("arguments")
-    arguments = {} if given is None else given
+    return offered, {} if given is None else given
+
+
+def _call_tool(data: bytes, call: RpcCall) -> Response:
+    """Run the workflow, unless the call is wrong. Raises RpcFault, ServerBusy, RequestCancelled."""
+    offered, arguments = _tool_called(call)
     if (why := arguments_fault(offered.tool, arguments)) is not None:
         return json_response(rpc_result(call.id, tool_result(why, is_error=True, modern=call.modern)))
-    view, name_of_call = ToolCallView(call, offered, arguments), _name(call.id)
+    view, name_of_call = ToolCallView(data, call, offered, arguments), _name(call.id)
 
     def note_life(life: RequestLife) -> None:
         """While it waits for a slot its client can cancel it by its id, and the console names it."""

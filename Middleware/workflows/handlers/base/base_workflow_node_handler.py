@@ -208,6 +208,16 @@ class WorkflowNodeHandler(ABC):
         """Fields that say what is fetched and that nothing guards, for validation (tools.md 11.2)."""
         return []
 
+    def changes_conversation(self, config: NodeConfig) -> bool:
+        """Whether the nodes after it see other messages than the client sent."""
+        return False
+
+    def writes(self, config: NodeConfig) -> str:
+        """What a run of the node changes outside the run, one sentence; empty: nothing. What is only read or
+        asked is no change. The workflows that it runs count by themselves. Source: workbench.md 4.
+        """
+        return "" if self.RUNS_DRY else "may change something: its type does not say what"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         """What the node would write or call outside, one line each, for a dry run."""
         return []

@@ -189,6 +189,10 @@ class AgentNode(ModelNodeHandler):
             for level, why in script_place_faults(entry.path)
         ]
 
+    def writes(self, config: NodeConfig) -> str:
+        tools = [entry for _, entry in read_entries(config) if isinstance(entry, McpEntry | ScriptEntry)]
+        return "its model can call tools that change something" if tools else ""
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         notes = []
         for _, entry in read_entries(context.config):

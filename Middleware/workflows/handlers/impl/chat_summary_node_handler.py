@@ -56,6 +56,9 @@ class SummaryFromFileNode(WorkflowNodeHandler):
 
     KEEPS_TO_DISCUSSION = True
 
+    def writes(self, config: NodeConfig) -> str:
+        return ""
+
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return NO_SUMMARY
@@ -76,6 +79,9 @@ class MemoryGatheringNode(WorkflowNodeHandler):
         ),
     }
     KEEPS_TO_DISCUSSION = True
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> str:
         turns = context.value("maxTurnsToPull")
@@ -113,6 +119,11 @@ class FullChatSummaryNode(WorkflowNodeHandler):
             if not disk.failed:
                 return value
         return disk.try_work(lambda: _whole_summary(reader), "", UNREADABLE) or NO_SUMMARY_FOUND
+
+    def writes(self, config: NodeConfig) -> str:
+        if config.get("isManualConfig"):
+            return ""
+        return "makes file memories and brings the summary of the discussion up to date"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if context.store is None or context.value("isManualConfig"):
@@ -176,6 +187,9 @@ class WriteSummaryNode(WorkflowNodeHandler):
         return DiskFaults().try_work(
             lambda: _store_summary(context, reader, text), text, "the new summary is not kept"
         )
+
+    def writes(self, config: NodeConfig) -> str:
+        return "stores the summary of the discussion"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []
@@ -243,6 +257,9 @@ class SummarizerNode(WorkflowNodeHandler):
             new = new[most:]
         if len(new) >= least:
             _summarise(context, reader, new)
+
+    def writes(self, config: NodeConfig) -> str:
+        return "stores the summary of the discussion"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would store the summary"] if context.store is not None else []

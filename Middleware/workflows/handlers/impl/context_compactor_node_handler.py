@@ -50,6 +50,9 @@ class ContextCompactorNode(WorkflowNodeHandler):
             disk.try_work(lambda: compact(context, store, settings), None, "nothing is compacted")
         return disk.try_work(lambda: tagged_summaries(store), "", "the summaries cannot be read")
 
+    def writes(self, config: NodeConfig) -> str:
+        return "" if config.get("readOnly") else "brings the summaries of the older messages up to date"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if context.store is None or context.value("readOnly"):
             return []

@@ -139,6 +139,9 @@ class ConversationChunksNode(WorkflowNodeHandler):
         inputs = 1 + (len(scoped) if isinstance(scoped, list) else 0)
         return [ChildName("/workflowName", name, None, inputs)] if isinstance(name, str) and name else []
 
+    def writes(self, config: NodeConfig) -> str:
+        return "hands on the new chunks of the conversation, and writes how far it came"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         if not context.discussion_id:
             return []

@@ -125,6 +125,9 @@ class CurlCommandNode(WorkflowNodeHandler):
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         return [] if fields.is_guarded(config) else ["args"]
 
+    def writes(self, config: NodeConfig) -> str:
+        return "runs curl"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run curl with {len(_arguments(context))} arguments"]
 

@@ -214,6 +214,9 @@ class SaveCustomFileNode(WorkflowNodeHandler):
         name = config.get("filepath")
         return [name] if isinstance(name, str) else []
 
+    def writes(self, config: NodeConfig) -> str:
+        return f"writes the file {config.get('filepath')}"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         authored, mode = context.value("filepath"), context.value("mode")
         return [f"would write {context.fill_parts(authored)[0]} ({mode})"] if authored else []

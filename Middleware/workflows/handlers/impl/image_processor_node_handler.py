@@ -83,6 +83,13 @@ class ImageProcessorNode(WorkflowNodeHandler):
             return _describe_remembered(context, context.store)
         return _describe_newest(context)
 
+    def changes_conversation(self, config: NodeConfig) -> bool:
+        return bool(config.get("addAsUserMessage"))
+
+    def writes(self, config: NodeConfig) -> str:
+        stores = bool(config.get("saveVisionResponsesToDiscussionId"))
+        return "stores the descriptions of images with the discussion" if stores else ""
+
     def fits_in_parallel_group(self, config: NodeConfig) -> bool:
         return not config.get("addAsUserMessage")
 

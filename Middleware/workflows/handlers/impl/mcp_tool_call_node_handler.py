@@ -6,6 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.types import NodeConfig
 from Middleware.config.keys import NOTHING, Shape
 from Middleware.services.run_trace import json_text, outside_call
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
@@ -78,6 +79,9 @@ class MCPToolCallNode(WorkflowNodeHandler):
             if context.value("onError") == "return":
                 return str(error)
             raise
+
+    def writes(self, config: NodeConfig) -> str:
+        return "calls a tool of an MCP server"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         server, tool = context.fill(context.value("server")), context.fill(context.value("tool"))

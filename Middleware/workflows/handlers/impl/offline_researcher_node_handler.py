@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
@@ -50,6 +51,9 @@ class _ResearcherNode(WorkflowNodeHandler):
             caller=context.place,
             trace=context.trace,
         )
+
+    def writes(self, config: NodeConfig) -> str:
+        return "asks the offline researcher to do research"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would ask the offline researcher"] if context.user.use_offline_researcher_api else []

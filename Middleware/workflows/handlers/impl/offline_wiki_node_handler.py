@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.config.keys import Shape
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
@@ -50,6 +51,9 @@ class _WikiNode(WorkflowNodeHandler):
     def numbers(self, context: ExecutionContext) -> WikiQuery:
         """What is asked for beside the prompt."""
         return {"percentile": _PERCENTILE.default, "num_results": ONE}
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would ask the offline wiki{self.KIND.path}"] if context.user.use_offline_wiki_api else []

@@ -87,6 +87,9 @@ class PythonModuleNode(WorkflowNodeHandler):
             return []
         return [("module_path", level, why) for level, why in script_place_faults(name)]
 
+    def writes(self, config: NodeConfig) -> str:
+        return "runs a Python script"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return [f"would run {_script(context)}"]
 

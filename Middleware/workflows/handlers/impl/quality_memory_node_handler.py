@@ -32,5 +32,8 @@ class QualityMemoryNode(WorkflowNodeHandler):
             return NO_DISCUSSION
         return tool_value(context, "recentMemoryToolWorkflow", workflow, NO_DISCUSSION)
 
+    def writes(self, config: NodeConfig) -> str:
+        return "makes memories of the discussion"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would make the memories that are due"] if context.store is not None else []

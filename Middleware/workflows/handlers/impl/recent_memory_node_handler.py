@@ -42,6 +42,9 @@ class RecentMemoryNode(WorkflowNodeHandler):
         workflow = context.user.recent_memory_tool_workflow
         return tool_value(context, "recentMemoryToolWorkflow", workflow, NONE_GENERATED)
 
+    def writes(self, config: NodeConfig) -> str:
+        return "makes file memories of the discussion"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would make the file memories that are due"] if context.store is not None else []
 
@@ -56,6 +59,9 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 
     def user_settings(self, config: NodeConfig) -> tuple[str, ...]:
         return ("conversationMemoryToolWorkflow",)
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> NodeResult:
         if context.store is None:
@@ -74,6 +80,9 @@ class MemoryFromFileNode(WorkflowNodeHandler):
         "customDelimiter": _DELIMITER,
     }
     KEEPS_TO_DISCUSSION = True
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
@@ -101,6 +110,9 @@ class RecentMemorySummarizerNode(WorkflowNodeHandler):
         "customDelimiter": _DELIMITER,
     }
     KEEPS_TO_DISCUSSION = True
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def handle(self, context: ExecutionContext) -> str:
         turns = context.value("maxTurnsToPull")

@@ -39,6 +39,9 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
     FITTING = ("systemPrompt", "prompt", "endpointName", "preset", "maxResponseSizeInTokens")
     KEEPS_TO_DISCUSSION = True
 
+    def writes(self, config: NodeConfig) -> str:
+        return ""
+
     def handle(self, context: ExecutionContext) -> str:
         if context.store is None:
             return ""

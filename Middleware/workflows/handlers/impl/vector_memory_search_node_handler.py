@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from Middleware.common.types import NodeConfig
 from Middleware.services.discussion_store import DiskFaults
 from Middleware.utilities.search_utils import MOST_ROWS
 from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
@@ -78,6 +79,9 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
         search = VectorSearch(context.store, _embedding(context))
         rows = DiskFaults().try_work(lambda: search.find(question), (), "the memories cannot be searched")
         return format_memories(rows, dates=context.value("includeDates"))
+
+    def writes(self, config: NodeConfig) -> str:
+        return ""
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         return ["would search the vector memories"] if context.store is not None else []

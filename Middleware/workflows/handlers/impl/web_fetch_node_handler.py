@@ -96,6 +96,10 @@ class WebFetchNode(WorkflowNodeHandler):
     def unguarded_fields(self, config: NodeConfig) -> list[str]:
         return [] if fields.is_guarded(config) else ["url"]
 
+    def writes(self, config: NodeConfig) -> str:
+        method = str(config.get("method") or "GET")
+        return "" if method.upper() in ("GET", "HEAD") else f"sends a request with the method {method}"
+
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         request = _request(context)
         return [f"would call {request.method} {host_of(request.url)}"]

@@ -11,7 +11,11 @@ import pytest
 
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.llmapis.call.call_arguments import CallArguments
-from Middleware.llmapis.handlers.impl.demo_api_handler import QUOTED_CHARACTERS, DemoBackend
+from Middleware.llmapis.handlers.impl.demo_api_handler import (
+    QUOTED_CHARACTERS,
+    QUOTED_OF_A_RESULT,
+    DemoBackend,
+)
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import NodeTrace, Observers
 
@@ -249,3 +253,39 @@ class TestTools:
         text = "".join(chunk["token"] for chunk in chunks)
         assert "The tool list_directory gave this:\n\nplan.txt (/think)\n" in text
         assert chunks[-1]["finish_reason"] == "stop"
+
+    @pytest.mark.parametrize(
+        ("said", "quoted"),
+        [
+            ("Which\n files?", "Which files?"),
+            ("</think>", "(/think)"),
+            ("x" * 300, "x" * QUOTED_CHARACTERS + "..."),
+            (" ", "(nothing yet)"),
+        ],
+        ids=["one-line", "no-tags", "cut", "blank"],
+    )
+    def test_it_quotes_the_question_behind_the_result(self, handler, said, quoted):
+        """As in an answer without a tool."""
+        text = self.behind_a_call(handler, said, "plan.txt")
+        assert f'You wrote: "{quoted}"\n\nThe tool list_directory gave this:\n\nplan.txt\n' in text
+
+    @pytest.mark.parametrize(
+        ("result", "quoted"),
+        [(" a\nb ", "a\nb"), ("x" * 700, "x" * QUOTED_OF_A_RESULT + "..."), ("", "(nothing yet)")],
+        ids=["lines", "cut", "nothing"],
+    )
+    def test_the_quote_of_a_result(self, handler, result, quoted):
+        """Its lines stay."""
+        text = self.behind_a_call(handler, ASKED_FOR_FILES, result)
+        assert f"gave this:\n\n{quoted}\n\n" in text
+
+    def behind_a_call(self, handler, said, result):
+        """The answer to a tool's result."""
+        made = {"id": "c1", "type": "function", "function": {"name": "list_directory", "arguments": "{}"}}
+        turns = [
+            {"role": "assistant", "content": "", "tool_calls": [made]},
+            {"role": "tool", "tool_call_id": "c1", "content": result},
+        ]
+        return "".join(
+            chunk["token"] for chunk in handler.handle_streaming(offered(LIST, said=said, turns=turns))
+        )
