@@ -33,9 +33,6 @@ export function FindServers({ changed }) {
   const may = (state.value?.rights ?? []).includes("act");
   const search = async (/** @type {string[]} */ hosts) => {
     setBusy(true);
-    setResting(true);
-    clearTimeout(clock.current);
-    clock.current = setTimeout(() => setResting(false), SPACING_MS);
     try {
       setFound(await ask("find", { method: "POST", body: { hosts } }));
       setError(null);
@@ -43,6 +40,8 @@ export function FindServers({ changed }) {
       setError(/** @type {Error} */ (reason));
     }
     setBusy(false);
+    setResting(true);
+    clock.current = setTimeout(() => setResting(false), SPACING_MS);
   };
   // In a container nothing listens at 127.0.0.1: there the host's name is offered first, to be sent or not.
   useEffect(() => {
