@@ -24,6 +24,7 @@ from Middleware.common.costs import Cost
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext, shown_name
 from Middleware.config.loader import outdated_files
+from Middleware.services.chat_marks import mark_of_chat
 from Middleware.services.held_prompts import Comparison, PromptPlace
 from Middleware.services.kept_bodies import asked_to_hold, kept_body
 from Middleware.utilities.sensitive_logging_utils import loggable_error
@@ -244,9 +245,11 @@ class RunTrace:
     `keeps_text`, whole to ASKED_LIMIT; `headers`: those of its headers that a setting or the protocol reads,
     by name, never one with a key. `again_of`: the run that this one repeats, whole, from a node, or one call
     of it; None: none. `fell_back`: the model name that was asked, where nobody has it and the user's default
-    answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the client's key; never that
-    of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of what the
-    user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its last good
+    answers; empty: it is somebody's. `discussion`: the id of its chat; of a private run empty: `chat_mark`
+    tells its chat from others; `chat_folder`: of the client's key, in which the chat is; `turn`: how many
+    messages of the user it has. `secrets`: what nobody who looks may read, the client's key; never that of a
+    private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of what the user
+    wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its last good
     version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the answer so far,
     None when it is not going out. `bytes_kept`, `seq`: a recorder's.
     """
@@ -270,6 +273,10 @@ class RunTrace:
     api_type: str = ""
     stream: bool = False
     fell_back: str = ""
+    discussion: str = field(default="", repr=False)
+    chat_folder: str | None = field(default=None, repr=False)
+    chat_mark: str = ""
+    turn: int = 0
     task: str | None = None
     private: bool = False
     keeps_text: bool = False
@@ -326,6 +333,16 @@ class RunTrace:
         self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
         if request.api_key and not request.privacy:
             self.secrets = (request.api_key,)
+
+    def note_chat(self, discussion: str, folder: str | None, turn: int) -> None:
+        """Which chat it belongs to. `folder`: of the client's key, None: it has none; `turn`: how many
+        messages of the user it has. Source: spec workbench.md 14.
+        """
+        self.turn = turn
+        if self.private:
+            self.chat_mark = mark_of_chat(self.user, discussion)
+        else:
+            self.discussion, self.chat_folder = discussion, folder
 
     def name(
         self,

@@ -93,6 +93,9 @@ class WorkflowManager:
         """The batches of a run, without the promises of `guard_answer`."""
         self.state.question = self.state.question or run.question
         self._tell_of(run.chain[0], answers=True)
+        if (trace := self.state.run_trace) is not None and (discussion := run.question.discussion_id):
+            turn = sum(message["role"] == "user" for message in run.question.messages)
+            trace.note_chat(discussion, self.state.api_key_hash, turn)
         return self.processor(run).execute()
 
     def _tell_of(self, workflow: str, *, answers: bool) -> None:

@@ -38,6 +38,7 @@ SUMMARY = [
     "held",
     "stood_out",
     *(WORDS := ["name", "said", "client_s", "after_s", "level", "short", "ahead"]),
+    "discussion",
     "again_of",
 ]
 RUN = [
@@ -62,6 +63,7 @@ NODE = [
     "of",
     "title",
     "type",
+    "remembers",
     "group",
     "answers",
     "after",

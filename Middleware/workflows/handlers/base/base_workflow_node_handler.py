@@ -112,6 +112,9 @@ class WorkflowNodeHandler(ABC):
     CALLS_MODEL: ClassVar[bool] = False
     """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
 
+    REMEMBERS: ClassVar[bool] = False
+    """True: its output is what was remembered of a discussion, or its calls of models make that."""
+
     MCP_SERVER_FIELD: ClassVar[str] = ""
     """The field that names a file of `MCPServers`, for validation."""
 

@@ -52,6 +52,8 @@ UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is
 class SummaryFromFileNode(WorkflowNodeHandler):
     """Outputs the rolling summary of the discussion as it is stored."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
@@ -70,6 +72,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     """Outputs the memories that the summary does not cover yet. Without a discussion id, it outputs pieces
     of the newest messages.
     """
+
+    REMEMBERS = True
 
     POWERS = frozenset([MACHINE])
 
@@ -95,6 +99,8 @@ class MemoryGatheringNode(WorkflowNodeHandler):
 @NODES.register("FullChatSummary")
 class FullChatSummaryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, brings the rolling summary up to date, and outputs it."""
+
+    REMEMBERS = True
 
     POWERS = frozenset([MACHINE])
 
@@ -172,6 +178,8 @@ def _whole_summary(reader: MemoryReader) -> str:
 class WriteSummaryNode(WorkflowNodeHandler):
     """Stores `input` as the summary of all existing memories, and outputs it."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -210,6 +218,8 @@ def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -
 @NODES.register("chatSummarySummarizer")
 class SummarizerNode(WorkflowNodeHandler):
     """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
+
+    REMEMBERS = True
 
     POWERS = frozenset([MACHINE])
 

@@ -23,6 +23,8 @@ _SETTING = "contextCompactorSettingsFile"
 class ContextCompactorNode(WorkflowNodeHandler):
     """Keeps two summaries of the older parts of a long conversation, and outputs both in tags."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {

@@ -31,6 +31,8 @@ _NEWEST_LEFT_OUT = 3
 class KeywordSearchNode(WorkflowNodeHandler):
     """Outputs the pieces of the conversation, or the memories, that contain words of `keywords`."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {

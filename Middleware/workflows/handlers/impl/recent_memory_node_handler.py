@@ -30,6 +30,8 @@ _DELIMITER = NAME("The text between two memories. Default `{default}`.", default
 class RecentMemoryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, then runs `recentMemoryToolWorkflow` and outputs its result."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
@@ -53,6 +55,8 @@ class RecentMemoryNode(WorkflowNodeHandler):
 class ConversationMemoryNode(WorkflowNodeHandler):
     """Runs `conversationMemoryToolWorkflow` and outputs its result."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEEPS_TO_DISCUSSION = True
@@ -73,6 +77,8 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 @NODES.register("GetCurrentMemoryFromFile")
 class MemoryFromFileNode(WorkflowNodeHandler):
     """Outputs all file memories, with `customDelimiter` between them."""
+
+    REMEMBERS = True
 
     POWERS = frozenset([MACHINE])
 
@@ -96,6 +102,8 @@ class MemoryFromFileNode(WorkflowNodeHandler):
 @NODES.register("RecentMemorySummarizerTool")
 class RecentMemorySummarizerNode(WorkflowNodeHandler):
     """Outputs the newest file memories. Without a discussion id, it outputs pieces of the newest messages."""
+
+    REMEMBERS = True
 
     POWERS = frozenset([MACHINE])
 

@@ -29,6 +29,8 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
     together.
     """
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {

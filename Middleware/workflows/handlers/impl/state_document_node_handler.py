@@ -13,6 +13,8 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 class StateDocumentNode(WorkflowNodeHandler):
     """Outputs the whole state document of the discussion."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     RUNS_DRY = True

@@ -28,6 +28,8 @@ NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 class VectorMemorySearchNode(WorkflowNodeHandler):
     """Outputs the vector memories that match `input` best. Problems during the search never make it fail."""
 
+    REMEMBERS = True
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
