@@ -241,7 +241,9 @@ class EndpointConfig:
     )
     clamp_prompt_to_context_window: bool | None = _of_file(TRUTH, "Cut conversations to the context window.")
     prompt_template: str = _of_file(
-        TEXT, "File in PromptTemplates/, for backends that take one text; null: the user's."
+        TEXT,
+        "File in PromptTemplates/, for backends that take one text; null: the user's.",
+        form="names:prompt_templates",
     )
     strict_prompt_template: bool = _of_file(
         SWITCH, "Exact flat prompts: nothing trimmed, no second begin-of-text token."
@@ -271,7 +273,9 @@ class EndpointConfig:
         read=_value_or_none,
     )
     append_preset_name: str = _of_file(TEXT, "Preset file that is merged on top, native names.")
-    backup_endpoint_name: str = _of_file(NAME, "Endpoint that takes over when this one fails.")
+    backup_endpoint_name: str = _of_file(
+        NAME, "Endpoint that takes over when this one fails.", form="names:endpoints"
+    )
     """The endpoint to fail over to."""
     backup_preset_name: str = _of_file(TEXT, "Preset for the backup; absent: the request's own.")
     allow_remote_backup: bool = _of_file(
@@ -396,7 +400,10 @@ _HELD = keys_of_fields(EndpointConfig)
 ENDPOINT_KEYS = {
     **{name: one.key for name, one in _HELD.items()},
     "apiTypeConfigFileName": TEXT(
-        "File in ApiTypes/ that tells what the backend speaks.", required=True, minLength=1
+        "File in ApiTypes/ that tells what the backend speaks.",
+        required=True,
+        minLength=1,
+        form="names:api_types",
     ),
     "modelNameForDisplayOnly": TEXT("A comment."),
     "apiKey": TEXT("Key for the backend.", default=""),

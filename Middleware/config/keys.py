@@ -50,7 +50,13 @@ Shape = Mapping[str, Any]
 """Keywords of JSON Schema (draft 2020-12) for a value."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-_WORDS = {"allowed": "x-allowed", "open": "x-open", "elsewhere": "x-elsewhere"}
+_WORDS = {
+    "allowed": "x-allowed",
+    "open": "x-open",
+    "elsewhere": "x-elsewhere",
+    "group": "x-group",
+    "form": "x-form",
+}
 """Keywords of our own (`validation.py`) as Python can spell them."""
 
 

@@ -7,7 +7,8 @@ nodes are handed in. Levels: `error` (a request would fail), `warning` (hardly a
 Keywords of our own in the schemas: `x-elsewhere` (name in lower case -> what to do with a field that
 belongs to another file), `x-level` (the level of a breach of this sub-schema, default `error`),
 `x-open` (other field names are ordinary here and not reported), `x-allowed` (words for what is allowed) and
-`x-breach` (the whole sentence, for an object of which no choice of an `anyOf` holds).
+`x-breach` (the whole sentence, for an object of which no choice of an `anyOf` holds). How a key is shown in
+a form: `x-group` (of its fields) and `x-form` (`text`: of several lines, `names:endpoints`: the name of one).
 """
 
 from __future__ import annotations

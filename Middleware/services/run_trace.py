@@ -42,6 +42,14 @@ def _beginning(text: str) -> str:
     return " ".join(text[: 2 * SAID_CHARS].split())[:SAID_CHARS]
 
 
+class TextOnItsWay(Protocol):
+    """An answer that goes out in pieces."""
+
+    def pieces(self) -> int: ...
+
+    def text(self) -> str: ...
+
+
 class RunObserver(Protocol):
     """`keeps_text`: it wants prompts and answers too. An observer that has `changes` is told of these alone.
 
@@ -251,7 +259,8 @@ class RunTrace:
     private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of what the user
     wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its last good
     version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the answer so far,
-    None when it is not going out. `bytes_kept`, `seq`: a recorder's.
+    `text_so_far()` its text, where `keeps_text`; None when it is not going out. `bytes_kept`, `seq`: of a
+    recorder.
     """
 
     id: str
@@ -298,6 +307,7 @@ class RunTrace:
     said: str = field(default="", repr=False)
     outdated: Mapping[str, str] = field(default_factory=dict, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
+    text_so_far: Callable[[], str] | None = field(default=None, repr=False)
     bytes_kept: int = 0
     seq: int = 0
 
@@ -378,11 +388,14 @@ class RunTrace:
         self.tell("node", node)
         return TracedNode(self, node)
 
-    def note_first_text(self, counter: Callable[[], int] | None, node: NodeTrace | None = None) -> None:
-        """The first text of the answer leaves. `node`: who gives it, None: none does."""
+    def note_first_text(self, sent: TextOnItsWay | None, node: NodeTrace | None = None) -> None:
+        """The first text of the answer leaves. `sent`: what counts it, None: it leaves in one piece. `node`:
+        who gives it, None: none does."""
         if self.first_text:
             return
-        self.first_text, self.counter, self.state = time.monotonic(), counter, "answering"
+        self.first_text, self.state = time.monotonic(), "answering"
+        if sent is not None:
+            self.counter, self.text_so_far = sent.pieces, sent.text if self.keeps_text else None
         if node is not None and node.state == "running":
             node.state = "answering"
         self.tell("first_text", node)
@@ -390,11 +403,13 @@ class RunTrace:
     def answer(self) -> None:
         """The client has its whole answer."""
         if not self.answered:
-            self.answered, self.state, self.counter = time.monotonic(), "finishing", None
+            self.answered, self.state = time.monotonic(), "finishing"
+            self.counter = self.text_so_far = None
             self.tell("answered")
 
     def end(self, state: str) -> None:
-        self.ended, self.state, self.counter = time.monotonic(), state, None
+        self.ended, self.state = time.monotonic(), state
+        self.counter = self.text_so_far = None
         self.tell("ended")
 
     def settle(self) -> None:
@@ -433,9 +448,9 @@ class TracedNode(NamedTuple):
             waits[-1].ended = time.monotonic()
             self.tell("wait")
 
-    def note_first_text(self, counter: Callable[[], int] | None) -> None:
+    def note_first_text(self, sent: TextOnItsWay | None) -> None:
         """The first text of the answer leaves."""
-        self.run.note_first_text(counter, self.node)
+        self.run.note_first_text(sent, self.node)
 
     def call(self, call: CallTrace) -> TracedCall:
         """A call begins. It is told when it is sent."""

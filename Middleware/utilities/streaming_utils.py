@@ -169,7 +169,11 @@ def _file_fields(place: Place, rules: Rules) -> Fields:
 
 def node_fields(*, strict: bool) -> dict[str, Any]:
     """Name -> JSON Schema of the keys in nodes: those that must be right (`strict`), or those that should."""
-    return {name: dict(key.shape) for name, key in keys_of("node").items() if key.strict is strict}
+    return {
+        name: {"x-group": "answer", **key.shape}
+        for name, key in keys_of("node").items()
+        if key.strict is strict
+    }
 
 
 def node_descriptions(*, of_models: bool) -> dict[str, str]:

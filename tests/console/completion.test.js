@@ -2,17 +2,18 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { completionsAt, describedAt, distance } from "../../Middleware/api/console/static/workflows/completion.js";
 
-const field = (name, more = {}) => ({ name, required: false, kinds: ["string"], enum: null, default: null, description: `About ${name}.`, common: false, ...more });
+const field = (name, more = {}) => ({ name, required: false, kinds: ["string"], enum: null, default: null, description: `About ${name}.`, common: false, group: "own", form: "line", fills: true, ...more });
+const named = { form: "names:endpoints" };
 const index = {
   types: [
     { name: "Standard", summary: "Asks a model.", page: "nodes/Standard", calls_model: true, fields: [
-      field("endpointName", { required: true }), field("prompt")] },
+      field("endpointName", { required: true, ...named }), field("prompt")] },
     { name: "SaveCustomFile", summary: "Writes a file.", page: "nodes/SaveCustomFile", calls_model: false, fields: [field("filepath", { required: true }), field("content", { required: true })] },
-    { name: "ConditionalCustomWorkflow", summary: "Branches.", page: "nodes/ConditionalCustomWorkflow", calls_model: false, fields: [field("conditionalWorkflows", { kinds: ["object"], required: true })] },
+    { name: "ConditionalCustomWorkflow", summary: "Branches.", page: "nodes/ConditionalCustomWorkflow", calls_model: false, fields: [field("conditionalWorkflows", { kinds: ["object"], required: true, form: "map", of: "names:workflows" })] },
   ],
   common: [field("type", { common: true }), field("title", { common: true, of_models: false }),
     field("returnToUser", { kinds: ["boolean"], default: false, common: true, of_models: false }), field("onNodeError", { enum: ["fail", "continue"], default: "fail", common: true, of_models: false }),
-    field("endpointName", { common: true, of_models: true }), field("preset", { common: true, of_models: true })],
+    field("endpointName", { common: true, of_models: true, ...named }), field("preset", { common: true, of_models: true, form: "names:presets" })],
   variables: [{ name: "chat_user_prompt_last_one", description: "The last message." }, { name: "agent1Output", description: "An output." }],
   files: [{ kind: "endpoint", fields: [field("endpoint", { required: true }), field("maxContextTokenSize", { kinds: ["integer"], default: 4096 })] }],
 };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { barsOf, callBars, endOf, firstChosen, hues, rowsOf, spanWords, tickWords, ticks } from "../../Middleware/api/console/static/runs/fall_scale.js";
+import { allCallsBars, barsOf, callBars, endOf, firstPart, rowsOf, spanWords, tickWords, ticks } from "../../Middleware/api/console/static/runs/fall_scale.js";
 
 const node = (i, more = {}) => ({
   i, parent: null, depth: 0, label: "", workflow: "Workflows/mira/Reviewers.json", number: i + 1, of: 5, title: `N${i}`, type: "Standard", group: null,
@@ -30,11 +30,6 @@ test("a part of the axis has ticks at the same places", () => {
 
 test("the column at the right leaves the unit to the axis", () => {
   assert.deepEqual([null, 0.004, 0.04, 1.56, 12.4, 200].map(spanWords), ["–", "<\u202f10\u202fms", "0.04", "1.6", "12", "3\u202fmin 20\u202fs"]);
-});
-
-test("endpoints have hues in the order in which they appear", () => {
-  const nodes = [node(0, { endpoint: "Small" }), node(1, { endpoint: null }), node(2, { endpoint: "Other", calls: [call({ endpoint: "Backup" })] }), node(3, { endpoint: "Small" })];
-  assert.deepEqual([...hues(nodes)], [["Small", 1], ["Other", 2], ["Backup", 3]]);
 });
 
 test("nested nodes stand below theirs, groups are joined, several calls have rows, a line stands before what runs after", () => {
@@ -80,12 +75,21 @@ test("bars of other nodes: a model's in two parts, without a model grey, after t
   assert.deepEqual(callBars(call({ kind: "prefill" }), 9), [{ kind: "prefill", from: 1, to: 3 }]);
 });
 
-test("chosen at first: what failed, else what answers, the deepest of each, else the last that asked a model", () => {
-  const answers = [node(0, { answers: true }), node(1, { answers: true, parent: 0, depth: 1 }), node(2)];
-  assert.equal(firstChosen(answers).i, 1);
-  assert.equal(firstChosen([...answers, node(3, { state: "failed" })]).i, 3);
-  assert.equal(firstChosen([node(0, { calls: [call()] }), node(1)]).i, 0);
-  assert.equal(firstChosen([]), null);
+test("more than four calls of a node are one row until somebody opens it", () => {
+  const calls = (count) => Array.from({ length: count }, (_, k) => call({ k, begun_s: k, ended_s: k + 1 }));
+  assert.equal(rowsOf([node(0, { calls: calls(4) })], new Set()).length, 5);
+  const many = node(0, { calls: calls(5) });
+  assert.deepEqual(shown(rowsOf([many], new Set())), ["node 0 0", "calls 0 1"]);
+  assert.deepEqual(rowsOf([many], new Set(["c0"])).map(({ type }) => type), ["node", "calls", ...Array(5).fill("call")]);
+  assert.deepEqual(allCallsBars(many, 9), [{ kind: "first", from: 0, to: 5 }]);
+  assert.deepEqual(allCallsBars({ ...many, after: true, calls: [call({ ended_s: null })] }, 9), [{ kind: "after", from: 1, to: 9 }]);
+});
+
+test("shown at first: the deepest node that failed, else the answer; what was asked while it waits (workbench.md 13)", () => {
+  const nodes = [node(0, { state: "failed" }), node(1, { state: "failed", parent: 0, depth: 1 }), node(2)];
+  assert.equal(firstPart({ state: "failed", nodes }), 1);
+  assert.equal(firstPart({ state: "answering", nodes: [node(0, { answers: true })] }), "answer");
+  assert.equal(firstPart({ state: "waiting", nodes: [] }), "request");
 });
 
 test("the axis holds what is read ahead behind the end of a run", () => {

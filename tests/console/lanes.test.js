@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { hueOf } from "../../Middleware/api/console/static/shared/hues.js";
 import { arcsOf, edgesOf, huesOf } from "../../Middleware/api/console/static/workflows/lanes.js";
 
 const uses = (n, ...of) => ({ n, uses: of.map((number) => ({ n: number, what: "output", field: "prompt" })) });
@@ -33,14 +34,9 @@ test("arcs that overlap never share a lane", () => {
   assert.equal(clash, false);
 });
 
-test("endpoints get their hue in the order of the file, the ninth the first again", () => {
-  const nodes = ["Small", "Big", "Small", null, "c", "d", "e", "f", "g", "h", "i"].map((name) => ({ endpoint: name && { name, written: name } }));
-  const hues = huesOf(nodes);
-  assert.deepEqual([hues.get("Small"), hues.get("Big"), hues.get("h"), hues.get("i")], [1, 2, 8, 1]);
-});
-
-test("a name that only a run knows goes by what is written", () => {
-  assert.equal(huesOf([{ endpoint: { name: null, written: "{agent1Output}" } }]).get("{agent1Output}"), 1);
+test("each endpoint has its hue; a name that only a run knows goes by what is written", () => {
+  const hues = huesOf([{ endpoint: { name: "Big", written: "Big" } }, { endpoint: null }, { endpoint: { name: null, written: "{agent1Output}" } }]);
+  assert.deepEqual([...hues], [["Big", hueOf("Big")], ["{agent1Output}", hueOf("{agent1Output}")]]);
 });
 
 test("an arc keeps to the rows that it passes: a wide row elsewhere pushes it nowhere", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { firstShown, fits, grown, held, markOf, ordered, otherWorkflow, scaleOf, withNames, wasRouted } from "../../Middleware/api/console/static/runs/run_list.js";
+import { firstShown, fits, grown, held, markOf, ordered, otherWorkflow, scaleOf, timesSaid, withNames, wasRouted } from "../../Middleware/api/console/static/runs/run_list.js";
 
 const run = (id, at, state = "done", took = 1) => ({ id, at, state, user: "mira", workflow: "Router > Code", shape: [["first", took]], took_s: took });
 const ids = (runs) => runs.map(({ id }) => id);
@@ -73,4 +73,9 @@ test("a run was routed when its outermost nodes stand in more than one file", ()
   const node = (workflow, parent = null) => ({ workflow, parent });
   assert.equal(wasRouted({ nodes: [node("Pick.json"), node("Code.json")] }), true);
   assert.equal(wasRouted({ nodes: [node("Outer.json"), node("Inner.json", 0), node("Outer.json")] }), false);
+});
+
+test("the same line more than once is one line with its number (workbench.md 13)", () => {
+  const line = (text, rule = "warned") => ({ rule, text });
+  assert.deepEqual(timesSaid([line("a"), line("b"), line("a"), line("a", "cut")]).map(({ text, rule, times }) => [text, rule, times]), [["a", "warned", 2], ["b", "warned", 1], ["a", "cut", 1]]);
 });

@@ -36,7 +36,8 @@ class Reply:
     """One answer. `dies_after`: the connection breaks after so many chunks; `hangs`: it stays silent after the last.
 
     `tool`: this function is called as well (OpenAI chat only), with what the user said. `after`: it begins when
-    this is set. `counts`: its numbers, in the words of OpenAI's `usage` or of Ollama's last line, over the usual ones.
+    this is set; `rest_after`: all but its first piece comes when this is set. `counts`: its numbers, in the words of
+    OpenAI's `usage` or of Ollama's last line, over the usual ones.
     """
 
     chunks: Sequence[str] = ("ok",)
@@ -46,6 +47,7 @@ class Reply:
     hangs: bool = False
     tool: str | None = None
     after: threading.Event | None = None
+    rest_after: threading.Event | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -153,6 +155,8 @@ class _Handler(QuietHandler):
 
     def _answer(self, call: Call, reply: Reply) -> None:
         self._pause(reply.gap_s * len(reply.chunks))
+        if reply.rest_after is not None:
+            reply.rest_after.wait(PATIENCE_S)
         if reply.hangs:
             self._pause(HANG_LIMIT_S)
         if reply.dies_after is not None:
@@ -174,6 +178,8 @@ class _Handler(QuietHandler):
                 self._break()
                 return
             self._pause(reply.gap_s if number else 0)
+            if number and reply.rest_after is not None:
+                reply.rest_after.wait(PATIENCE_S)
             self._write(stream_unit(call.dialect, text))
         if reply.dies_after is not None:
             self._break()
@@ -228,7 +234,8 @@ def stream_end(dialect: str, counts: Mapping[str, int] = MappingProxyType({})) -
     """The last unit of a stream."""
     done = b"data: [DONE]\n\n"
     if dialect == "openai":
-        return _sse({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}) + done
+        last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        return _sse({**last, **({"usage": dict(counts)} if counts else {})}) + done
     if dialect == "openai-text":
         return _sse({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}) + done
     if dialect == "kobold":

@@ -24,6 +24,19 @@ class Seen:
             raise KeyError("a fault of the observer")
 
 
+class Sent:
+    """An answer on its way out."""
+
+    def __init__(self, words):
+        self._words = words
+
+    def pieces(self):
+        return len(self._words.split())
+
+    def text(self):
+        return self._words
+
+
 def request(**facts):
     return RequestContext("r1", "mira", "ollamaapichat", **facts)
 
@@ -156,22 +169,23 @@ class TestRun:
         seen = Seen()
         observers.observe(seen)
         run = observers.begin("r1", "/api/chat")
+        run.keeps_text = True
         states = [run.state]
         run.begin()
         states.append(run.state)
         at = run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", "Answer"))
-        at.note_first_text(lambda: 7)
+        at.note_first_text(Sent("one two"))
         states.append(run.state)
         assert at.node.state == "answering"
-        pieces = run.counter()
-        at.note_first_text(lambda: 9)
+        sent = run.counter(), run.text_so_far()
+        at.note_first_text(Sent("three"))
         run.answer()
         run.answer()
         states.append(run.state)
         run.end("done")
         assert [*states, run.state] == ["waiting", "running", "answering", "finishing", "done"]
         assert 0 < run.arrived <= run.begun <= run.first_text <= run.answered <= run.ended
-        assert (pieces, run.counter) == (7, None)
+        assert (sent, run.counter, run.text_so_far) == ((2, "one two"), None, None)
         assert [what for what, _ in seen.told] == [
             "arrived",
             "begun",

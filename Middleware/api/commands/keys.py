@@ -25,6 +25,7 @@ from Middleware.config.key_file import (
     KeyEntry,
     digest_of,
     keys_findings,
+    mixed_pair,
     read_keys,
 )
 from Middleware.config.key_ring import bytes_of_key_file, keys_path
@@ -259,16 +260,47 @@ def _tell_of_memories(entry: KeyEntry, entries: Sequence[KeyEntry], users: Seque
         count = count_discussions(user, folder)
         _tell(f"user {user.name}: {place} holds {count_of(count, 'discussion')}")
         without = 0 if folder is None else count_discussions(user, None)
-        if without:
-            _tell(
-                f"user {user.name}: {count_of(without, 'discussion')} without a key stay out of reach of "
-                "this key; folder= (empty) makes it go on with them"
-            )
-        for name, held in folders_in_no_entry(user, entries).items():
-            _tell(
-                f"user {user.name}: {count_of(held, 'discussion')} in {name}, the folder of a key in no "
-                f"entry; folder={name} makes this key go on with them"
-            )
+        others = folders_in_no_entry(user, entries)
+        if user.encrypt_using_api_key:
+            _tell_of_encrypted(entry, user, without, others)
+        else:
+            _tell_of_plain(user, without, others)
+
+
+def _tell_of_plain(user: UserSettings, without: int, others: Mapping[str, int]) -> None:
+    """How a key goes on with chats of a user that encrypts nothing. `without`: how many have no key;
+    `others`: as of `folders_in_no_entry`.
+    """
+    if without:
+        _tell(
+            f"user {user.name}: {count_of(without, 'discussion')} without a key stay out of reach of "
+            "this key; folder= (empty) makes it go on with them"
+        )
+    for name, held in others.items():
+        _tell(
+            f"user {user.name}: {count_of(held, 'discussion')} in {name}, the folder of a key in no "
+            f"entry; folder={name} makes this key go on with them"
+        )
+
+
+def _tell_of_encrypted(entry: KeyEntry, user: UserSettings, without: int, others: Mapping[str, int]) -> None:
+    """The same of one whose cipher is the key, so that no other may have its folder."""
+    if entry.folder is not None:
+        _tell(f"WARNING: {mixed_pair(entry.name, user.name)}")
+    if without:
+        _tell(
+            f"user {user.name}: {count_of(without, 'discussion')} without a key stay out of reach of "
+            "this key; copy each to it, encrypted, with"
+        )
+        _tell(f"  {_memory_command(user.name, 'export', '<ID>', '<FILE>')}")
+        _tell(
+            f"  {_with_environment(_memory_command(user.name, 'import', '<FILE>'), HEADRACE_API_KEY='<key>')}"
+        )
+    for name, held in others.items():
+        _tell(
+            f"user {user.name}: {count_of(held, 'discussion')} in {name}, the folder of a key in no "
+            "entry; that key alone can read them: add it with key=-"
+        )
 
 
 # --------------------------------------------------------------------------
@@ -344,10 +376,21 @@ def _rotate(path: Path, words: Sequence[str]) -> int:
 
 
 def _rekey_command(user: str) -> str:
-    ask = f"{program()} {quote_words('--User', user, '--memory', 'rekey')}"
+    ask = _memory_command(user, "rekey")
+    return _with_environment(ask, HEADRACE_API_KEY="<old key>", HEADRACE_NEW_API_KEY="<new key>")
+
+
+def _memory_command(user: str, *words: str) -> str:
+    """`words` in angle brackets are for the reader to replace."""
+    said = [quote_words("--User", user, "--memory"), *words]
+    return " ".join([program(), *said])
+
+
+def _with_environment(command: str, **values: str) -> str:
+    """A command line that gives these variables to the command."""
     if os.name == "nt":
-        return f"set HEADRACE_API_KEY=<old key> & set HEADRACE_NEW_API_KEY=<new key> & {ask}"
-    return f"HEADRACE_API_KEY=<old key> HEADRACE_NEW_API_KEY=<new key> {ask}"
+        return " & ".join([*(f"set {name}={value}" for name, value in values.items()), command])
+    return " ".join([*(f"{name}={value}" for name, value in values.items()), command])
 
 
 ACTIONS: Mapping[str, Callable[[Path, Sequence[str]], int]] = {

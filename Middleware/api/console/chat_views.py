@@ -17,7 +17,7 @@ from typing import NamedTuple
 from Middleware.api.api_helpers import is_private
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_texts import answering_node, asked_text, output_text
-from Middleware.api.console.shapes import Look, name_asked
+from Middleware.api.console.shapes import MEMORY, Look, name_asked
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.api.requests.chat_messages import newest_text
 from Middleware.common.errors import MiddlewareError
@@ -140,8 +140,8 @@ def _chat(ask: Ask, user_name: str, discussion: str) -> Chat:
 
 def chat_view(ask: Ask, user: str, chat: str) -> JsonObject:
     """GET `chats/<user>/<id>`: `{"name", "turns": [{"n", "runs", "rows"}], "memory": [{"kind", "count"}],
-    "why"}`, the oldest turn first. `rows`: of each run its summary with the beginnings of question and answer.
-    `why`: memory cannot be read; null: it can."""
+    "why"}`, the oldest turn first. `rows`: of each run its summary with the beginnings of question and
+    answer. `why`: memory cannot be read; null: it can."""
     ask.words()
     found = _chat(ask, user, chat)
     look = Look(ask.hub)
@@ -344,7 +344,7 @@ def _memory_texts(run: RunTrace) -> Iterator[str]:
 
 def _remembers(node: NodeTrace | None) -> bool:
     while node is not None:
-        if node_handler(node.type).REMEMBERS:
+        if node_handler(node.type).PALETTE == MEMORY:
             return True
         node = node.parent
     return False

@@ -23,6 +23,7 @@ from Middleware.common.instance_global_variables import INSTALL_DIRECTORY, SHIPP
 from Middleware.common.secrets import SECRET_KEYS
 from Middleware.common.types import JsonObject
 from Middleware.workflows.checks.editor_schemas import FILE_KINDS, editor_schemas
+from Middleware.workflows.checks.workflow_check import is_filled
 from Middleware.workflows.handlers.node_types import NODES, every_node, model_nodes
 from Middleware.workflows.variables.providers import VARIABLES
 
@@ -119,6 +120,7 @@ def _type(name: str, schema: JsonObject, pages: Mapping[str, Path]) -> JsonObjec
         "summary": schema["description"],
         "page": _page(f"nodes/{name}", pages),
         "calls_model": NODES[name].CALLS_MODEL,
+        "group": NODES[name].PALETTE,
         "fields": [
             _field(field, shape, required=field in required, common=field in shared)
             for field, shape in own.items()
@@ -148,7 +150,13 @@ def _page(name: str, pages: Mapping[str, Path]) -> str | None:
 
 
 def _field(name: str, shape: Mapping[str, Any], *, required: bool, common: bool = False) -> JsonObject:
+    """`group`, `form`: where and how a form shows it; `fills`: whether placeholders are filled in it, in a
+    node. `of`: what a map's values are, where they are names.
+    """
     words = _words(shape)
+    form = _form(shape)
+    of = shape.get("additionalProperties")
+    named = of.get("x-form") if form == "map" and isinstance(of, Mapping) else None
     return {
         "name": name,
         "required": required,
@@ -157,7 +165,37 @@ def _field(name: str, shape: Mapping[str, Any], *, required: bool, common: bool 
         "default": _default(shape, words),
         "description": shape.get("description", ""),
         "common": common,
+        "group": shape.get("x-group", _OWN_GROUP),
+        "form": form,
+        "fills": is_filled(name) and form != "switch" and "enum" not in shape,
+        **({"of": named} if named else {}),
     }
+
+
+_OWN_GROUP = "own"
+"""The group of fields that state none."""
+
+
+def _form(shape: Mapping[str, Any]) -> str:
+    """How a value is written in a form: as its schema states, else by the kinds that it may have."""
+    if "x-form" in shape:
+        return str(shape["x-form"])
+    kinds = set(_kinds(shape))
+    if "enum" in shape or "examples" in shape:
+        return "choice"
+    if kinds == {"boolean"} or kinds == {"boolean", "string"}:
+        return "switch"
+    if kinds & {"integer", "number"} and not kinds & {"array", "object"}:
+        return "number"
+    if kinds == {"array"}:
+        return "texts" if _holds_texts(shape.get("items")) else "json"
+    if kinds == {"object"}:
+        return "map" if _holds_texts(shape.get("additionalProperties")) else "json"
+    return "line" if kinds in (set(), {"string"}) and "type" in shape else "json"
+
+
+def _holds_texts(shape: object) -> bool:
+    return isinstance(shape, Mapping) and set(_kinds(shape)) == {"string"}
 
 
 def _kinds(shape: Mapping[str, Any]) -> list[str]:

@@ -253,8 +253,8 @@ def whole_text(name: str, text: Text, secrets: Secrets) -> JsonObject:
 
 def find(run: RunTrace, name: str) -> Text | None:
     """The text of this name; None: there is none."""
-    if name == "asked":
-        return asked_text(run)
+    if name in _OF_RUN:
+        return _OF_RUN[name](run)
     found = _NODE.fullmatch(name)
     nodes = [*run.nodes, *not_run(run)] if found else []
     if found is None or int(found[1]) >= len(nodes):
@@ -264,6 +264,21 @@ def find(run: RunTrace, name: str) -> Text | None:
 
 def asked_text(run: RunTrace) -> Text | None:
     return _body(run.asked, run.asked_left_out)
+
+
+def answer_text(run: RunTrace) -> Text | None:
+    """What the client got; while it goes out what it has so far. Of an answer that broke off in the middle
+    what cleaning let through."""
+    so_far, node = run.text_so_far, answering_node(run)
+    if so_far is not None:
+        return _text(so_far())
+    if node is None:
+        return None
+    call = next((call for call in reversed(list(node.calls)) if call.cleaned is not None), None)
+    return output_text(node) or (cleaned_text(call) if call is not None else None)
+
+
+_OF_RUN: Mapping[str, Callable[[RunTrace], Text | None]] = {"asked": asked_text, "answer": answer_text}
 
 
 def all_texts(run: RunTrace) -> Iterator[Text]:

@@ -19,6 +19,7 @@ from Middleware.api.console.run_sums import all_nodes_usage
 from Middleware.api.console.run_texts import (
     AnswerTimes,
     Secrets,
+    answer_text,
     answering_node,
     asked_text,
     body_text,
@@ -52,6 +53,8 @@ from Middleware.workflows.handlers.node_types import node_handler
 
 NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
+MEMORY = "memory"
+"""The part of the palette with the types that read or make what was remembered of a discussion."""
 
 SHORTEST_PART_S = 0.001
 FEWEST_TOKENS = 5
@@ -192,6 +195,7 @@ def run_json(
         "all_nodes": all_nodes_usage(run),
         "cost": costs_json(costs_of(run)),
         "asked": ref("asked", asked_text(run), secrets),
+        "answer": ref("answer", answer_text(run), secrets),
         "texts": run.keeps_text,
         "stood_out": [
             {**one, "text": secrets.out_of(one["text"]), "short": secrets.out_of(one["short"])}
@@ -252,7 +256,7 @@ def _node(run: RunTrace, i: int, node: NodeTrace, parent: int | None, secrets: S
         "of": node.of,
         "title": node.title,
         "type": node.type,
-        "remembers": node_handler(node.type).REMEMBERS,
+        "remembers": node_handler(node.type).PALETTE == MEMORY,
         "group": node.group,
         "answers": node.answers,
         "after": node.after,

@@ -168,7 +168,10 @@ def _node(name: str) -> dict[str, Any]:
         "title": name,
         "description": _handler_summary(name),
         "type": "object",
-        "properties": {"type": {"enum": [name], "description": descriptions()["type"]}, **fields},
+        "properties": {
+            "type": {"enum": [name], "description": descriptions()["type"], "x-group": "what"},
+            **fields,
+        },
         "required": [] if name == DEFAULT_TYPE else ["type"],
         "patternProperties": REMARKS,
         "additionalProperties": False,

@@ -191,6 +191,11 @@ def texts_with_braces(config: NodeConfig, but_for: Container[str]) -> Iterator[t
             yield from (pair for pair in texts_of(value, f"/{key}") if "{" in pair[1])
 
 
+def is_filled(field: str) -> bool:
+    """Whether placeholders are filled in a field that a node's type knows."""
+    return field not in _LITERAL_FIELDS or field in OVERRIDES
+
+
 def filled_texts(config: NodeConfig) -> Iterator[tuple[str, str]]:
     """(pointer below the node, text) of what is filled, texts for a child among it."""
     return texts_with_braces(config, _LITERAL_FIELDS - set(OVERRIDES))

@@ -236,63 +236,95 @@ LIMIT = INTEGER.but(
 
 
 EVERY_NODE: Keys = {
-    "type": TEXT("What the node does. If it is left out, the type is `{default}`.", default=DEFAULT_TYPE),
-    "title": NAME("The node's name in logs and messages."),
-    "agentName": NAME("Used as the node's name when `title` is absent."),
-    "displayOnlyComment": ANY("A comment, which has no effect."),
-    "is_responder": FLAG("This node answers the user. If no node has this, the last one does."),
-    "returnToUser": FLAG("Older name of `is_responder`, used where that is absent."),
-    "jinja2": FLAG("Texts of this node are Jinja templates instead of `{placeholders}`. Default: {default}."),
+    "type": TEXT(
+        "What the node does. If it is left out, the type is `{default}`.", default=DEFAULT_TYPE, group="what"
+    ),
+    "title": NAME("The node's name in logs and messages.", group="what"),
+    "agentName": NAME("Used as the node's name when `title` is absent.", group="what"),
+    "displayOnlyComment": ANY("A comment, which has no effect.", group="what", form="text"),
+    "is_responder": FLAG(
+        "This node answers the user. If no node has this, the last one does.", group="answer"
+    ),
+    "returnToUser": FLAG("Older name of `is_responder`, used where that is absent.", group="answer"),
+    "jinja2": FLAG(
+        "Texts of this node are Jinja templates instead of `{placeholders}`. Default: {default}.",
+        group="prompts",
+    ),
     "onNodeError": one_of("raise", "continue")(
         "With `continue`, a failed node outputs `errorText` and the run continues. Default: {default}.",
         default="raise",
+        group="run",
     ),
-    "errorText": TEXT('The output of a failed node, with `"onNodeError": "continue"`. Takes variables.'),
-    "parallelGroup": TEXT("Neighbouring nodes with the same name here run at the same time."),
+    "errorText": TEXT(
+        'The output of a failed node, with `"onNodeError": "continue"`. Takes variables.',
+        group="run",
+        form="text",
+    ),
+    "parallelGroup": TEXT("Neighbouring nodes with the same name here run at the same time.", group="run"),
     "nMessagesToIncludeInVariable": COUNT(
         "How many messages are in variables such as {chat_user_prompt_n_messages}. Default: {default}.",
         default=5,
+        group="conversation",
     ),
     "estimatedTokensToIncludeInVariable": COUNT(
-        "The token budget of the variables that end in `_n_tokens`. Default: {default}.", default=2048
+        "The token budget of the variables that end in `_n_tokens`. Default: {default}.",
+        default=2048,
+        group="conversation",
     ),
     "minMessagesInVariable": COUNT(
-        "The fewest messages in variables that take messages up to a budget. Default: {default}.", default=5
+        "The fewest messages in variables that take messages up to a budget. Default: {default}.",
+        default=5,
+        group="conversation",
     ),
     "maxEstimatedTokensInVariable": COUNT(
-        "The token budget of these variables. Default: {default}.", default=2048
+        "The token budget of these variables. Default: {default}.", default=2048, group="conversation"
     ),
     "addUserAssistantTags": FLAG(
-        "Put `User: ` and `Assistant: ` before messages in conversation variables. Default: {default}."
+        "Put `User: ` and `Assistant: ` before messages in conversation variables. Default: {default}.",
+        group="conversation",
     ),
     "includeToolCallsInConversation": FLAG(
-        "Include tool calls and their results in conversation variables. Default: {default}."
+        "Include tool calls and their results in conversation variables. Default: {default}.",
+        group="conversation",
     ),
     "useGroupChatTimestampLogic": FLAG(
-        "The answer begins with the speaker that was asked for. Default: {default}."
+        "The answer begins with the speaker that was asked for. Default: {default}.", group="answer"
     ),
 }
 """What fits any type."""
 
 MODEL_NODES: Keys = {
     "endpointName": TEXT(
-        "The file in `Endpoints/` of the model. The name can contain workflow variables and {agent1Input}."
+        "The file in `Endpoints/` of the model. The name can contain workflow variables and {agent1Input}.",
+        group="model",
+        form="names:endpoints",
     ),
     "preset": TEXT(
-        "The preset with the samplers. If it is absent, the endpoint's own `presetSamplers` are used."
+        "The preset with the samplers. If it is absent, the endpoint's own `presetSamplers` are used.",
+        group="model",
+        form="names:presets",
     ),
-    "presetName": TEXT("Used where `preset` is absent."),
-    "maxResponseSizeInTokens": LIMIT("The largest answer, in tokens. Default: {default}.", default=400),
-    "maxContextTokenSize": COUNT("Accepted, but the endpoint's own value is used.", default=4096),
-    "systemPrompt": TEXT("The system message. Takes variables."),
-    "prompt": TEXT("The user turn. If it is empty, the conversation is sent instead. Takes variables."),
+    "presetName": TEXT("Used where `preset` is absent.", group="model", form="names:presets"),
+    "maxResponseSizeInTokens": LIMIT(
+        "The largest answer, in tokens. Default: {default}.", default=400, group="model"
+    ),
+    "maxContextTokenSize": COUNT(
+        "Accepted, but the endpoint's own value is used.", default=4096, group="model"
+    ),
+    "systemPrompt": TEXT("The system message. Takes variables.", group="prompts", form="text"),
+    "prompt": TEXT(
+        "The user turn. If it is empty, the conversation is sent instead. Takes variables.",
+        group="prompts",
+        form="text",
+    ),
     "lastMessagesToSendInsteadOfPrompt": COUNT(
         "How many messages are sent when `prompt` is empty. Default: {default}. While "
         "tools are being called, the question, the calls and their results are all sent.",
         default=5,
+        group="conversation",
     ),
     "lastMessagesToSendInsteadOfPromptMaxTokenSize": COUNT(
-        "The most tokens that those messages can have.", must=INTEGER.should
+        "The most tokens that those messages can have.", must=INTEGER.should, group="conversation"
     ),
     "steadyWindow": ANY(
         "Let the windows of the conversation begin at the same message for many turns, so that the model's "
@@ -304,10 +336,13 @@ MODEL_NODES: Keys = {
             "x-allowed": f"{STEADY_WINDOW_ALLOWED}, or a text with a {{placeholder}}",
         },
         read=_read_steady_window,
+        group="conversation",
     ),
     "latePrompt": TEXT(
         "Text behind the conversation, for what changes from turn to turn: it is added to the newest user "
-        "message when `prompt` is empty. Takes variables."
+        "message when `prompt` is empty. Takes variables.",
+        group="prompts",
+        form="text",
     ),
     "latePromptPlace": ANY(
         "`after`: at the end of that message. `before`: at its start. `system`: as a system message before "
@@ -320,54 +355,70 @@ MODEL_NODES: Keys = {
             "examples": list(LATE_PLACES),
         },
         read=_read_late_place,
+        group="prompts",
     ),
     "clampPromptToContextWindow": ANY(
         "Drop the oldest messages if they do not fit into the endpoint's context window.",
         must={"type": ["boolean", "string"]},
         read=means_true,
+        group="conversation",
     ),
-    "acceptImages": FLAG("Send the images of the messages. Default: {default}."),
+    "acceptImages": FLAG("Send the images of the messages. Default: {default}.", group="conversation"),
     "maxImagesToSend": COUNT(
-        "How many of the newest images are sent. 0 means all. Default: {default}.", default=0
+        "How many of the newest images are sent. 0 means all. Default: {default}.",
+        default=0,
+        group="conversation",
     ),
-    "allowTools": FLAG("Send the client's tools, on the node that answers. Default: {default}."),
+    "allowTools": FLAG(
+        "Send the client's tools, on the node that answers. Default: {default}.", group="tools"
+    ),
     "appendNativeToolExchange": FLAG(
-        "Add the newest tool call and its results after `prompt`. Default: {default}."
+        "Add the newest tool call and its results after `prompt`. Default: {default}.", group="tools"
     ),
-    "structuredOutputFile": TEXT("A JSON Schema in `StructuredOutputs/` that the answer must fit."),
+    "structuredOutputFile": TEXT(
+        "A JSON Schema in `StructuredOutputs/` that the answer must fit.",
+        group="model",
+        form="names:structured_outputs",
+    ),
     "clientParameters": ANY(
         "Which of the request's own parameters this node uses, such as `max_tokens`. Default: none.",
         must={"type": "array", "items": {"enum": list(WISH_NAMES)}},
+        group="model",
     ),
     "useRelativeTimestamps": FLAG(
-        "Show times as `[Sent 5 minutes ago]` instead of date and time. Default: {default}."
+        "Show times as `[Sent 5 minutes ago]` instead of date and time. Default: {default}.",
+        group="conversation",
     ),
     "lowercaseToolCallFunctionNames": FLAG(
-        "Write the function names of tool calls in lower case. Default: {default}."
+        "Write the function names of tool calls in lower case. Default: {default}.", group="tools"
     ),
     "injectLivenessToolCall": FLAG(
-        "Add the user's `livenessToolCall` to an answer without tool calls. Default: {default}."
+        "Add the user's `livenessToolCall` to an answer without tool calls. Default: {default}.",
+        group="tools",
     ),
     "mergeConsecutiveAssistantMessages": FLAG(
-        "Join neighbouring assistant messages into one. Default: {default}."
+        "Join neighbouring assistant messages into one. Default: {default}.", group="conversation"
     ),
     "mergeConsecutiveAssistantMessagesDelimiter": TEXT(
-        "The text between them. Default: a line break.", default="\n"
+        "The text between them. Default: a line break.", default="\n", group="conversation"
     ),
     "insertUserTurnBetweenAssistantMessages": FLAG(
-        "Put a user message between neighbouring assistant messages. Default: {default}."
+        "Put a user message between neighbouring assistant messages. Default: {default}.",
+        group="conversation",
     ),
-    "insertedUserTurnText": TEXT("Its text. Default: `{default}`", default="Continue."),
+    "insertedUserTurnText": TEXT("Its text. Default: `{default}`", default="Continue.", group="conversation"),
     "addUserTurnTemplate": FLAG(
-        "For backends that take one text: wrap the prompt as a user turn. Default: {default}."
+        "For backends that take one text: wrap the prompt as a user turn. Default: {default}.", group="model"
     ),
     "addOpenEndedAssistantTurnTemplate": FLAG(
-        "For backends that take one text: put the assistant prefix before the prompt."
+        "For backends that take one text: put the assistant prefix before the prompt.", group="model"
     ),
     "forceGenerationPromptIfEndpointAllows": FLAG(
-        "For backends that take one text: end with the assistant prefix."
+        "For backends that take one text: end with the assistant prefix.", group="model"
     ),
-    "blockGenerationPrompt": FLAG("For backends that take one text: never end with the assistant prefix."),
+    "blockGenerationPrompt": FLAG(
+        "For backends that take one text: never end with the assistant prefix.", group="model"
+    ),
 }
 """What fits a node that calls a model."""
 
@@ -376,6 +427,7 @@ READ_AHEAD = one_of("off", "start", "end")(
     "after this run. `start`: the prompt of this turn, while earlier nodes work on another server. "
     "Default: `{default}`.",
     default="off",
+    group="run",
 )
 """Of the nodes whose prompt is known before."""
 
@@ -395,13 +447,23 @@ CHILD_NODES: Keys = {
         "The folder below `Workflows/` that the child workflow is in. If it is absent, it is your own folder."
     ),
     "firstNodeSystemPromptOverride": TEXT(
-        "Replaces the system prompt of the child's first node that has prompts. Takes variables."
+        "Replaces the system prompt of the child's first node that has prompts. Takes variables.",
+        group="prompts",
+        form="text",
     ),
-    "systemPromptOverride": TEXT("The same as `firstNodeSystemPromptOverride`, used where that is absent."),
+    "systemPromptOverride": TEXT(
+        "The same as `firstNodeSystemPromptOverride`, used where that is absent.",
+        group="prompts",
+        form="text",
+    ),
     "firstNodePromptOverride": TEXT(
-        "Replaces the prompt of the child's first node that has prompts. Takes variables."
+        "Replaces the prompt of the child's first node that has prompts. Takes variables.",
+        group="prompts",
+        form="text",
     ),
-    "promptOverride": TEXT("The same as `firstNodePromptOverride`, used where that is absent."),
+    "promptOverride": TEXT(
+        "The same as `firstNodePromptOverride`, used where that is absent.", group="prompts", form="text"
+    ),
 }
 """What fits a node that runs another workflow."""
 

@@ -27,7 +27,7 @@ from Middleware.services.answers import (
     compact_json,
     full_usage,
 )
-from Middleware.services.run_trace import NodeTrace, RunTrace, TracedNode
+from Middleware.services.run_trace import NodeTrace, RunTrace, TextOnItsWay, TracedNode
 from Middleware.services.timestamp_service import generation_prompt
 from Middleware.utilities.streaming_utils import log_findings
 from Middleware.utilities.text_utils import estimate_tokens
@@ -99,13 +99,12 @@ def tell_answer(run: RunTrace, node: NodeTrace | None, text: str, finish: Chunk)
 
 
 class FirstText:
-    """Tells of the first text of an answer as it goes by; and that its model thinks, as soon as it shows.
-    `counter()`: pieces of the answer so far."""
+    """Tells of the first text of an answer as it goes by; and that its model thinks, as soon as it shows."""
 
     def __init__(
-        self, trace: TracedNode, cleaner: StreamingResponseHandler | None, counter: Callable[[], int]
+        self, trace: TracedNode, cleaner: StreamingResponseHandler | None, sent: TextOnItsWay
     ) -> None:
-        self._trace, self._cleaner, self._counter = trace, cleaner, counter
+        self._trace, self._cleaner, self._sent = trace, cleaner, sent
         self._thinks = False
 
     def is_in(self, batch: Batch) -> bool:
@@ -115,7 +114,7 @@ class FirstText:
             self._trace.note_thought()
         if not any(chunk["token"] for chunk in batch):
             return False
-        self._trace.note_first_text(self._counter)
+        self._trace.note_first_text(self._sent)
         return True
 
 
@@ -307,7 +306,7 @@ class Delivery:
         self._cleaner = self._make_cleaner()
         self._first: FirstText | None = None
         if context.trace is not None and context.stream:
-            self._first = FirstText(context.trace, self._cleaner, self._sent.pieces)
+            self._first = FirstText(context.trace, self._cleaner, self._sent)
 
     def sent_text(self) -> str:
         """What has left so far."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,7 +50,7 @@ class House:
         run.begin()
         self.counted = [3]
         run.node(NodeTrace("Workflows/mira/Main.json", 1, "Standard", answers=True)).note_first_text(
-            lambda: self.counted[0]
+            SimpleNamespace(pieces=lambda: self.counted[0], text=str)
         )
         return run
 

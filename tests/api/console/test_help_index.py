@@ -19,7 +19,7 @@ from Middleware.workflows.models.node_keys import TEXT
 from Middleware.workflows.variables.providers import VARIABLES
 
 INDEX = help_index()
-FIELD = ["name", "required", "kinds", "enum", "default", "description", "common"]
+FIELD = ["name", "required", "kinds", "enum", "default", "description", "common", "group", "form", "fills"]
 TYPES = {one["name"]: one for one in INDEX["types"]}
 
 
@@ -81,7 +81,7 @@ class TestNothingIsMissing:
 class TestShape:
     def test_its_keys(self):
         assert list(INDEX) == ["version", "types", "common", "variables", "rules", "files", "pages"]
-        assert list(INDEX["types"][0]) == ["name", "summary", "page", "calls_model", "fields"]
+        assert list(INDEX["types"][0]) == ["name", "summary", "page", "calls_model", "group", "fields"]
         assert list(INDEX["variables"][0]) == ["name", "description", "example"]
         assert list(INDEX["rules"][0]) == ["name", "order", "summary", "page", "keys"]
 
@@ -103,6 +103,9 @@ class TestFields:
             "default": None,
             "description": "A number, one of + - * /, and another number. Takes variables.",
             "common": False,
+            "group": "own",
+            "form": "line",
+            "fills": True,
         }
 
     def test_what_a_type_demands_of_what_all_may_have(self):
@@ -151,6 +154,54 @@ class TestFields:
         [file] = [one for one in INDEX["files"] if one["kind"] == kind]
         [field] = [one for one in file["fields"] if one["name"] == name]
         assert (field["kinds"], field["enum"]) == (kinds, enum)
+
+    @pytest.mark.parametrize(
+        ("name", "group", "form", "fills"),
+        [
+            ("type", "what", "choice", False),
+            ("title", "what", "line", False),
+            ("endpointName", "model", "names:endpoints", True),
+            ("prompt", "prompts", "text", True),
+            ("maxResponseSizeInTokens", "model", "number", True),
+            ("steadyWindow", "conversation", "choice", True),
+            ("returnToUser", "answer", "switch", False),
+            ("removeCustomTextFromResponseStart", "answer", "switch", False),
+            ("allowTools", "tools", "switch", False),
+            ("onNodeError", "run", "choice", False),
+            ("clientParameters", "model", "texts", True),
+        ],
+    )
+    def test_how_a_form_shows_it(self, name, group, form, fills):
+        """Stated at its schema; what is not, follows from its kinds and from what the engine fills."""
+        [field] = [one for one in INDEX["common"] if one["name"] == name]
+        assert (field["group"], field["form"], field["fills"]) == (group, form, fills)
+
+    def test_the_values_of_a_map_may_be_names(self):
+        field = fields_of("ConditionalCustomWorkflow")["conditionalWorkflows"]
+        assert (field["form"], field["of"], field["fills"]) == ("map", "names:workflows", False)
+
+    def test_each_form_and_group_is_one_that_the_page_knows(self):
+        fields = [field for one in INDEX["types"] for field in one["fields"]] + INDEX["common"]
+        groups = {"what", "own", "model", "prompts", "conversation", "answer", "tools", "run"}
+        assert {field["group"] for field in fields} == groups
+        forms = {field["form"].partition(":")[0] for field in fields}
+        assert forms == {"line", "text", "number", "switch", "choice", "names", "texts", "map", "json"}
+        assert {one["group"] for one in INDEX["types"]} == {
+            "model",
+            "text",
+            "workflows",
+            "memory",
+            "tools",
+            "files",
+        }
+
+    def test_names_are_lists_that_the_server_gives(self):
+        """Those of the route `names`."""
+        forms = {field["form"] for _, field in all_fields() if field["form"].startswith("names:")}
+        assert forms == {
+            *("names:endpoints", "names:presets", "names:workflows", "names:structured_outputs"),
+            *("names:prompt_templates", "names:mcp_servers", "names:api_types"),
+        }
 
     def test_which_fields_hold_secrets(self):
         """The page shows no value of these."""

@@ -40,6 +40,15 @@ class TestNames:
             "ref": name, "head": head, "tail": "", "chars": len(head), "left_out": 0, "json": is_json
         }  # fmt: skip
 
+    def test_the_answer(self):
+        """While it goes out what has left; then the node's, or what cleaning let through before it broke."""
+        sent = run_of(node_of(1, answers=True), text_so_far=lambda: "so far")
+        broke = run_of(node_of(1, "", call_of(cleaned="hal"), call_of(), answers=True))
+        whole = run_of(
+            node_of(1, "", call_of(cleaned="raw"), answers=True, output="done"), node_of(2, output="x")
+        )
+        assert [shown(run, "answer")["head"] for run in (sent, broke, whole)] == ["so far", "hal", "done"]
+
     @pytest.mark.parametrize(
         "name",
         ["", "n0", "n1.output", "n0.c1.raw", "n0.c0.thoughts.2", "n0.c0.headers", "n-1.output", "n00.output",

@@ -49,6 +49,7 @@ RUN = [
     "all_nodes",
     "cost",
     "asked",
+    "answer",
     "texts",
     "stood_out",
     "nodes",

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.workflows.memory.settings import SIZE, SettingsFile, backfill_size, lock_timeout_s
+from Middleware.config.validation import check, schema
+from Middleware.workflows.memory.settings import (
+    COMPACTOR_KEYS,
+    COMPACTOR_KIND,
+    MEMORY_KEYS,
+    MEMORY_KIND,
+    SIZE,
+    SettingsFile,
+    backfill_size,
+    lock_timeout_s,
+)
 
 NUMBER = {"n": SIZE("A number.", default=3)}
 
@@ -70,3 +80,11 @@ class TestOthers:
     def test_how_many_are_backfilled(self, value, size):
         assert backfill_size(settings(embeddingBackfillBatchSize=value)) == size
         assert backfill_size(settings()) == 20
+
+
+@pytest.mark.parametrize(("kind", "keys"), [(MEMORY_KIND, MEMORY_KEYS), (COMPACTOR_KIND, COMPACTOR_KEYS)])
+def test_other_names_in_the_file_are_somebody_elses(kind, keys):
+    """Old files hold what nobody reads any more; a slip in a known name is reported all the same."""
+    known = next(iter(keys))
+    document = {"a remark of mine": "x", f"{known}s": 1}
+    assert [found.pointer for found in check(document, schema(kind), "Memory.json")] == [f"/{known}s"]

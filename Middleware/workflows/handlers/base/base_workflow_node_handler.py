@@ -112,8 +112,9 @@ class WorkflowNodeHandler(ABC):
     CALLS_MODEL: ClassVar[bool] = False
     """True: it is one LLM call of this node's endpoint, made with `context.dispatch`."""
 
-    REMEMBERS: ClassVar[bool] = False
-    """True: its output is what was remembered of a discussion, or its calls of models make that."""
+    PALETTE: ClassVar[str] = "text"
+    """Where the type is offered to whoever adds a node: `model`, `text`, `workflows`, `memory`, `tools` or
+    `files`."""
 
     MCP_SERVER_FIELD: ClassVar[str] = ""
     """The field that names a file of `MCPServers`, for validation."""

@@ -85,6 +85,8 @@ class AgentNode(ModelNodeHandler):
     """Asks its endpoint, makes the calls of tools that the model asks for, and asks again until it answers.
     The output is the text of all steps."""
 
+    PALETTE = "model"
+
     KEYS: ClassVar[Keys] = {
         "endpointName": MODEL_NODES["endpointName"].but(must=NEEDED_TEXT.must, required=True),
         "agentTools": ANY(
@@ -129,6 +131,7 @@ class AgentNode(ModelNodeHandler):
             "Where text goes that the model writes beside its calls: into the `answer`, or to its thoughts "
             "(`thinking`). Default: {default}.",
             default="answer",
+            form="text",
         ),
         "totalTimeout": _SECONDS(
             "How many seconds the whole node can take before the model must answer. A model call is never "

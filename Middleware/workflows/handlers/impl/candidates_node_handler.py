@@ -134,6 +134,8 @@ class CandidatesNode(ModelNodeHandler):
     """Asks for several answers at the same time and makes one of them: a judge chooses, they vote, or a model
     merges them."""
 
+    PALETTE = "model"
+
     KEYS: ClassVar[Keys] = {
         "endpointName": MODEL_NODES["endpointName"].but(must=NEEDED_TEXT.must, required=True),
         "readAhead": READ_AHEAD,
@@ -158,13 +160,16 @@ class CandidatesNode(ModelNodeHandler):
             "writes one answer from all. `all`: the output is all of them. Default: `{default}`.",
             default=JUDGE,
         ),
-        "judgeEndpointName": TEXT("The model that judges or merges. Default: the node's."),
-        "judgePreset": TEXT("Its preset. Default: the node's."),
+        "judgeEndpointName": TEXT(
+            "The model that judges or merges. Default: the node's.", form="names:endpoints"
+        ),
+        "judgePreset": TEXT("Its preset. Default: the node's.", form="names:presets"),
         "judgePrompt": TEXT(
             "What the judge is asked. `[Question]` and `[Candidates]` are filled in after the variables. "
-            "Default: a text of its own. Takes variables."
+            "Default: a text of its own. Takes variables.",
+            form="text",
         ),
-        "mergePrompt": TEXT("The same for `merge`. Takes variables."),
+        "mergePrompt": TEXT("The same for `merge`. Takes variables.", form="text"),
         "voteOn": TEXT(
             "What `vote` compares: `last_number`, `last_line`, `json:/path`, or a regular expression with "
             "one group. Default: `{default}`.",

@@ -52,7 +52,7 @@ UNREADABLE, NOT_KEPT = "the summary cannot be read", "the summary stays as it is
 class SummaryFromFileNode(WorkflowNodeHandler):
     """Outputs the rolling summary of the discussion as it is stored."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -73,7 +73,7 @@ class MemoryGatheringNode(WorkflowNodeHandler):
     of the newest messages.
     """
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -100,7 +100,7 @@ class MemoryGatheringNode(WorkflowNodeHandler):
 class FullChatSummaryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, brings the rolling summary up to date, and outputs it."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -178,12 +178,12 @@ def _whole_summary(reader: MemoryReader) -> str:
 class WriteSummaryNode(WorkflowNodeHandler):
     """Stores `input` as the summary of all existing memories, and outputs it."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
-        "input": TEXT("The new summary. Takes variables.", required=True),
+        "input": TEXT("The new summary. Takes variables.", required=True, form="text"),
     }
     KEEPS_TO_DISCUSSION = True
 
@@ -219,7 +219,7 @@ def _store_summary(context: ExecutionContext, reader: MemoryReader, text: str) -
 class SummarizerNode(WorkflowNodeHandler):
     """Has the node's model add new memories to the summary, some with each call, and outputs the summary."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 

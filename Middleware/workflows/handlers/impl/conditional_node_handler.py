@@ -156,7 +156,8 @@ class ConditionalNode(WorkflowNodeHandler):
 
     KEYS: ClassVar[Keys] = {
         "condition": WANTED_TEXT(
-            "Comparisons, combined with AND, OR and parentheses. Put strings in quotes. Takes variables."
+            "Comparisons, combined with AND, OR and parentheses. Put strings in quotes. Takes variables.",
+            form="text",
         ),
     }
     RUNS_DRY = True

@@ -23,7 +23,7 @@ _SETTING = "contextCompactorSettingsFile"
 class ContextCompactorNode(WorkflowNodeHandler):
     """Keeps two summaries of the older parts of a long conversation, and outputs both in tags."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 

@@ -66,6 +66,8 @@ class ConversationChunksNode(WorkflowNodeHandler):
     a file.
     """
 
+    PALETTE = "workflows"
+
     KEYS: ClassVar[Keys] = {
         "id": TEXT(
             "Part of the name of the cursor file: letters, digits, `.`, `-` and `_`.",
@@ -73,7 +75,9 @@ class ConversationChunksNode(WorkflowNodeHandler):
             read=_read_id,
             pattern="^[A-Za-z0-9_.-]+$",
         ),
-        "workflowName": NEEDED_TEXT("The workflow in your own folder that gets each chunk."),
+        "workflowName": NEEDED_TEXT(
+            "The workflow in your own folder that gets each chunk.", form="names:workflows"
+        ),
         "chunkSize": ANY(
             "How many messages are in a chunk. Default: {default}.",
             must={"type": "integer", "minimum": 1},

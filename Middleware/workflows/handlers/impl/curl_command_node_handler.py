@@ -60,6 +60,8 @@ def _read_list(value: Any) -> list[Any] | tuple[Any, ...]:
 class CurlCommandNode(WorkflowNodeHandler):
     """Runs curl with `args`, and outputs what it prints."""
 
+    PALETTE = "tools"
+
     POWERS = frozenset([PAGES])
 
     KEYS: ClassVar[Keys] = {

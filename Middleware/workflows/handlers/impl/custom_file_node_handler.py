@@ -47,6 +47,8 @@ def reason(error: Exception) -> str:
 class GetCustomFileNode(WorkflowNodeHandler):
     """Reads the file `filepath`, or its first or last pieces, and can replace one delimiter with another."""
 
+    PALETTE = "files"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -158,6 +160,8 @@ def _replace_delimiter(text: str, context: ExecutionContext) -> str:
 class SaveCustomFileNode(WorkflowNodeHandler):
     """Writes `content` to the file `filepath`, or changes the file. The output says what was done."""
 
+    PALETTE = "files"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
@@ -170,7 +174,7 @@ class SaveCustomFileNode(WorkflowNodeHandler):
             should={"enum": ["overwrite", "append", "replace", "remove", "trim"]},
             default="overwrite",
         ),
-        "content": TEXT("The text to write. It can be empty. Takes variables.", empty=None),
+        "content": TEXT("The text to write. It can be empty. Takes variables.", empty=None, form="text"),
         "find": WANTED_TEXT(
             "The text to look for, with `replace` and `remove`. Takes variables.", advised=False
         ),

@@ -38,7 +38,7 @@ class DelimitedChunkerNode(WorkflowNodeHandler):
     """Keeps the first or last `count` pieces of `content`. If a field is wrong, the output says which one."""
 
     KEYS: ClassVar[Keys] = {
-        "content": TEXT("The text. Takes variables.", advised=True, empty=None),
+        "content": TEXT("The text. Takes variables.", advised=True, empty=None, form="text"),
         "delimiter": WANTED_TEXT("What separates the pieces. Takes variables.", empty=None),
         "mode": ANY("Which end of the text to keep.", should={"enum": ["head", "tail"]}, advised=True),
         "count": ANY(

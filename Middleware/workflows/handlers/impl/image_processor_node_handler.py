@@ -52,6 +52,8 @@ class ImageProcessorNode(WorkflowNodeHandler):
     conversation and store them.
     """
 
+    PALETTE = "model"
+
     KEYS: ClassVar[Keys] = {
         "endpointName": NEEDED_TEXT(
             "The file in `Endpoints/` of the vision model. The name can contain workflow "
@@ -63,6 +65,7 @@ class ImageProcessorNode(WorkflowNodeHandler):
         "message": TEXT(
             "The text of that message. `[IMAGE_BLOCK]` is replaced by the description. Takes variables.",
             empty=None,
+            form="text",
         ),
         "saveVisionResponsesToDiscussionId": FLAG(
             "Store the descriptions with the discussion. Default: {default}."

@@ -52,7 +52,7 @@ class JsonExtractorNode(WorkflowNodeHandler):
     """
 
     KEYS: ClassVar[Keys] = {
-        "jsonToExtractFrom": WANTED_TEXT("The text that is a JSON object. Takes variables."),
+        "jsonToExtractFrom": WANTED_TEXT("The text that is a JSON object. Takes variables.", form="text"),
         "fieldToExtract": WANTED_TEXT("The name of a key at its top level. Takes variables."),
     }
     RUNS_DRY = True

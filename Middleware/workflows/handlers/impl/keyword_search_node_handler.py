@@ -31,7 +31,7 @@ _NEWEST_LEFT_OUT = 3
 class KeywordSearchNode(WorkflowNodeHandler):
     """Outputs the pieces of the conversation, or the memories, that contain words of `keywords`."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 

@@ -39,9 +39,12 @@ _TIMEOUT: Shape = {
 class MCPToolCallNode(WorkflowNodeHandler):
     """Calls the tool `tool` of the MCP server `server`, and outputs its answer as text."""
 
+    PALETTE = "tools"
+
     KEYS: ClassVar[Keys] = {
         "server": NEEDED_TEXT(
-            "The server, which is the name of a file in MCPServers without `.json`. Takes variables."
+            "The server, which is the name of a file in MCPServers without `.json`. Takes variables.",
+            form="names:mcp_servers",
         ),
         "tool": NEEDED_TEXT("The name of the tool. Takes variables."),
         "arguments": ANY(

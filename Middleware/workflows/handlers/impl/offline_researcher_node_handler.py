@@ -26,7 +26,7 @@ class _ResearcherNode(WorkflowNodeHandler):
     """One question to the service that the user's settings name."""
 
     KEYS: ClassVar[Keys] = {
-        "promptToSearch": ANY("The question. Takes variables.", must=QUESTION, required=True),
+        "promptToSearch": ANY("The question. Takes variables.", must=QUESTION, required=True, form="text"),
         "maxIterations": ANY(
             "How many rounds of research to do. Default: the service decides.",
             must={"type": "integer"},
@@ -63,12 +63,16 @@ class _ResearcherNode(WorkflowNodeHandler):
 class OfflineResearcherApiQuickSearchNode(_ResearcherNode):
     """Asks a local research service for a quick answer."""
 
+    PALETTE = "tools"
+
     MODE = "quick"
 
 
 @NODES.register("OfflineResearcherApiDeepResearch")
 class OfflineResearcherApiDeepResearchNode(_ResearcherNode):
     """Asks a local research service for a thorough answer, which takes minutes."""
+
+    PALETTE = "tools"
 
     KEYS: ClassVar[Keys] = {**_ResearcherNode.KEYS, "timeoutSeconds": _TIMEOUT.but(default=DEEP_S)}
     MODE = "deep"

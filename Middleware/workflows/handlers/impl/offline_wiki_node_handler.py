@@ -39,7 +39,9 @@ class _WikiNode(WorkflowNodeHandler):
     """One question to the service that the user's settings name."""
 
     KEYS: ClassVar[Keys] = {
-        "promptToSearch": ANY("What to look for. Takes variables.", must=QUESTION, required=True),
+        "promptToSearch": ANY(
+            "What to look for. Takes variables.", must=QUESTION, required=True, form="text"
+        ),
     }
     KIND: ClassVar[WikiKind]
 
@@ -63,12 +65,16 @@ class _WikiNode(WorkflowNodeHandler):
 class OfflineWikiApiFullArticleNode(_WikiNode):
     """Outputs the first article that a local Wikipedia service finds."""
 
+    PALETTE = "tools"
+
     KIND = FULL
 
 
 @NODES.register("OfflineWikiApiBestFullArticle")
 class OfflineWikiApiBestFullArticleNode(_WikiNode):
     """Outputs the best of ten articles that a local Wikipedia service finds."""
+
+    PALETTE = "tools"
 
     KIND = BEST
 
@@ -93,6 +99,8 @@ class _CountedWikiNode(_WikiNode):
 class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
     """Outputs several articles from a local Wikipedia service, with their titles."""
 
+    PALETTE = "tools"
+
     KIND = TOP_N
 
     def numbers(self, context: ExecutionContext) -> WikiQuery:
@@ -106,6 +114,8 @@ class OfflineWikiApiTopNFullArticlesNode(_CountedWikiNode):
 @NODES.register("OfflineWikiApiPartialArticle")
 class OfflineWikiApiPartialArticleNode(_CountedWikiNode):
     """Outputs summaries of articles from a local Wikipedia service, with their titles."""
+
+    PALETTE = "tools"
 
     KEYS: ClassVar[Keys] = {**_CountedWikiNode.KEYS, "num_results": _RESULTS.but(default=ONE)}
     KIND = PARTIAL

@@ -31,6 +31,8 @@ from Middleware.workflows.tools.dynamic_module_loader import (
 class PythonModuleNode(WorkflowNodeHandler):
     """Calls `Invoke(*args, **kwargs)` of the script `module_path`, and outputs what it returns."""
 
+    PALETTE = "tools"
+
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {

@@ -16,7 +16,7 @@ NO_DISCUSSION = "No discussionId on this request; memories were not generated."
 class QualityMemoryNode(WorkflowNodeHandler):
     """Creates the memories that are due, of the kind that the settings file says. The output is empty."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 

@@ -30,7 +30,7 @@ _DELIMITER = NAME("The text between two memories. Default `{default}`.", default
 class RecentMemoryNode(WorkflowNodeHandler):
     """Creates the file memories that are due, then runs `recentMemoryToolWorkflow` and outputs its result."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -55,7 +55,7 @@ class RecentMemoryNode(WorkflowNodeHandler):
 class ConversationMemoryNode(WorkflowNodeHandler):
     """Runs `conversationMemoryToolWorkflow` and outputs its result."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -78,7 +78,7 @@ class ConversationMemoryNode(WorkflowNodeHandler):
 class MemoryFromFileNode(WorkflowNodeHandler):
     """Outputs all file memories, with `customDelimiter` between them."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
@@ -103,7 +103,7 @@ class MemoryFromFileNode(WorkflowNodeHandler):
 class RecentMemorySummarizerNode(WorkflowNodeHandler):
     """Outputs the newest file memories. Without a discussion id, it outputs pieces of the newest messages."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 

@@ -29,14 +29,18 @@ class SlowButQualityRagNode(WorkflowNodeHandler):
     together.
     """
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
-        "ragTarget": TEXT("The text, which is split at `--ChunkBreak--`. Takes variables.", required=True),
+        "ragTarget": TEXT(
+            "The text, which is split at `--ChunkBreak--`. Takes variables.", required=True, form="text"
+        ),
         "ragType": ANY("The field must be there, but its value is not used.", required=True),
-        "fileMemoryWorkflowName": TEXT("A workflow that creates each memory instead of the model."),
+        "fileMemoryWorkflowName": TEXT(
+            "A workflow that creates each memory instead of the model.", form="names:workflows"
+        ),
     }
     FITTING = ("systemPrompt", "prompt", "endpointName", "preset", "maxResponseSizeInTokens")
     KEEPS_TO_DISCUSSION = True

@@ -14,6 +14,8 @@ from Middleware.workflows.models.node_keys import MODEL_NODES, NEEDED_TEXT, READ
 class StandardNode(ModelNodeHandler):
     """Sends the node's prompt, or the conversation, to its endpoint. The output is the model's answer."""
 
+    PALETTE = "model"
+
     KEYS: ClassVar[Keys] = {
         "endpointName": MODEL_NODES["endpointName"].but(must=NEEDED_TEXT.must, required=True),
         "readAhead": READ_AHEAD,

@@ -13,7 +13,7 @@ from Middleware.workflows.models.execution_context import ExecutionContext
 class StateDocumentNode(WorkflowNodeHandler):
     """Outputs the whole state document of the discussion."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 

@@ -15,7 +15,7 @@ class StaticResponseNode(WorkflowNodeHandler):
     """Outputs `content` with its variables filled in. It never calls a model."""
 
     KEYS: ClassVar[Keys] = {
-        "content": TEXT("The text. Takes variables.", advised=True),
+        "content": TEXT("The text. Takes variables.", advised=True, form="text"),
     }
     RUNS_DRY = True
 

@@ -63,9 +63,12 @@ class SubWorkflowNode(WorkflowNodeHandler):
 class CustomWorkflowNode(SubWorkflowNode):
     """Runs `workflowName`. The output is the answer of that workflow."""
 
+    PALETTE = "workflows"
+
     KEYS: ClassVar[Keys] = {
         "workflowName": NEEDED_TEXT(
-            "The name of the workflow file, without `.json`. Variables are not filled in."
+            "The name of the workflow file, without `.json`. Variables are not filled in.",
+            form="names:workflows",
         ),
     }
     RUNS_DRY = True
@@ -84,11 +87,16 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
     default text, or runs the default branch.
     """
 
+    PALETTE = "workflows"
+
     KEYS: ClassVar[Keys] = {
         "conditionalKey": TEXT("The value that chooses the branch. Takes variables.", advised=True),
         "conditionalWorkflows": ANY(
             "Maps each value to a workflow. The key `default` is the fallback.",
-            must={"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+            must={
+                "type": "object",
+                "additionalProperties": {"type": ["string", "null"], "x-form": "names:workflows"},
+            },
             advised=True,
             empty=NOTHING,
             read=read_filled,
@@ -97,6 +105,7 @@ class ConditionalCustomWorkflowNode(SubWorkflowNode):
             "The output when no branch matches. It is used instead of `default`. Takes variables.",
             must={"type": ["string", "null"]},
             empty=None,
+            form="text",
         ),
         "routeOverrides": ANY(
             "Maps a value to prompt overrides for the workflow of that branch.",

@@ -26,9 +26,9 @@ class TagTextExtractorNode(WorkflowNodeHandler):
     """
 
     KEYS: ClassVar[Keys] = {
-        "tagToExtractFrom": WANTED_TEXT("The text to search. Takes variables."),
+        "tagToExtractFrom": WANTED_TEXT("The text to search. Takes variables.", form="text"),
         "fieldToExtract": WANTED_TEXT("The name of the tag without brackets. Takes variables."),
-        "defaultText": TEXT("The output if the tag is missing or empty. Takes variables."),
+        "defaultText": TEXT("The output if the tag is missing or empty. Takes variables.", form="text"),
     }
     RUNS_DRY = True
 

@@ -28,13 +28,15 @@ NO_DISCUSSION = "Cannot perform VectorMemorySearch without a discussionId."
 class VectorMemorySearchNode(WorkflowNodeHandler):
     """Outputs the vector memories that match `input` best. Problems during the search never make it fail."""
 
-    REMEMBERS = True
+    PALETTE = "memory"
 
     POWERS = frozenset([MACHINE])
 
     KEYS: ClassVar[Keys] = {
         "input": TEXT(
-            "What to search for. Separate several phrases with `;`. Takes variables.", read=read_shown
+            "What to search for. Separate several phrases with `;`. Takes variables.",
+            read=read_shown,
+            form="text",
         ),
         "limit": INTEGER(
             "How many memories to output, at most 1000.", default=5, minimum=1, maximum=MOST_ROWS
@@ -48,11 +50,13 @@ class VectorMemorySearchNode(WorkflowNodeHandler):
         "embeddingEndpointName": TEXT(
             "The endpoint that makes the vectors. It is required for `semantic` and `hybrid`.",
             read=read_shown,
+            form="names:endpoints",
         ),
         "semanticQuery": TEXT(
             "The text to search for by meaning. If it is absent, `input` is used. Takes variables.",
             empty=None,
             read=str,
+            form="text",
         ),
         "bm25Weights": ANY(
             "How much a match counts in the title, summary, entities, key phrases and text.",

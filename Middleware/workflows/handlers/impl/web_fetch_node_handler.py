@@ -41,6 +41,8 @@ class _Failure:
 class WebFetchNode(WorkflowNodeHandler):
     """Fetches one address, and outputs the answer as text, JSON text or stripped HTML."""
 
+    PALETTE = "tools"
+
     POWERS = frozenset([PAGES])
 
     KEYS: ClassVar[Keys] = {
@@ -53,7 +55,10 @@ class WebFetchNode(WorkflowNodeHandler):
             empty=NOTHING,
             read=read_filled,
         ),
-        "body": ANY("A string is sent as UTF-8, an object or a list as JSON. Strings in it take variables."),
+        "body": ANY(
+            "A string is sent as UTF-8, an object or a list as JSON. Strings in it take variables.",
+            form="text",
+        ),
         "timeout": fields.SECONDS(
             "How many seconds the connection, and each read, can take. Default: {default}.", default=30
         ),

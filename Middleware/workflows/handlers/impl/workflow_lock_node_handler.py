@@ -20,12 +20,14 @@ class WorkflowLockNode(WorkflowNodeHandler):
     parents end here.
     """
 
+    PALETTE = "workflows"
+
     KEYS: ClassVar[Keys] = {
         "workflowLockId": NEEDED_TEXT(
             "The name of the lock, shared by all workflows of a user. Variables are not filled in."
         ),
         "lockedMessage": TEXT(
-            "The answer if the run ends here before anything has been answered. Takes variables."
+            "The answer if the run ends here before anything has been answered. Takes variables.", form="text"
         ),
     }
     RUNS_DRY = True

@@ -10,8 +10,9 @@ import { counted, number } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Call} Call @typedef {import("../shared/types.js").Run} Run */
 
-const TOO_LONG =
-  "The answer is too long to show what was removed. Raw and Cleaned show the parts that were kept.";
+const TOO_LONG = "The answer is too long to show what was removed. Raw and Cleaned show the parts that were kept.";
+/** Rules that take the model's thoughts out of its text. */
+const OF_THOUGHTS = ["thinking_literal", "thinking_names"];
 const NO_STEPS = { agrees: false, steps: [] };
 
 /** @param {{run: Run, node: import("../shared/types.js").Node, call: Call | null, none: string}} props */
@@ -26,13 +27,20 @@ export function Came({ run, node, call, none }) {
   if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
   const boxes = beside.map(
     (one) =>
-      html`<${Box} key=${one.ref} kind="thought" title="Thoughts that came beside the text" right=${counted(one.chars,
-        "character")}><${TextBox} id=${run.id} reference=${one} none=${none} /><//>`,
+      html`<${Box} key=${one.ref} kind="thought" title="Thoughts that came beside the text" right=${counted(
+        one.chars,
+        "character",
+      )}><${TextBox} id=${run.id} reference=${one} none=${none} /><//>`,
   );
   if (!call.raw)
     return html`${boxes}${call.error && html`<p class="notes bad">${call.error}</p>`}<p class="dim">
-      ${call.ended_s === null && !run.private ? "Nothing is here yet: the raw text is told when the call has ended."
-        : call.error ? "Nothing came." : none}</p>`;
+      ${
+        call.ended_s === null && !run.private
+          ? "Nothing is here yet: the raw text is told when the call has ended."
+          : call.error
+            ? "Nothing came."
+            : none
+      }</p>`;
   if (!raw.data || (call.cleaned && !cleaned.data && !cleaned.error))
     return html`<${Missing} error=${raw.error} again=${raw.again} rows=${4} />`;
   const counts = call.cleaned
@@ -42,9 +50,12 @@ export function Came({ run, node, call, none }) {
   return html`<${Switches} label="What is shown" views=${call.cleaned ? [["both"], ["raw"], ["cleaned"]] : []}
     shown=${shown} choose=${setView}>${counts}<//>
     ${boxes}
-    <div class="msg assistant">${shown === "both" && cleaned.data ? html`<${Both} run=${run} node=${node} call=${call}
-      raw=${raw.data} cleaned=${cleaned.data} />` : html`<${Whole} text=${(shown === "cleaned" && cleaned.data) ||
-        raw.data} />`}</div>
+    <div class="msg assistant">${
+      shown === "both" && cleaned.data
+        ? html`<${Both} run=${run} node=${node} call=${call}
+      raw=${raw.data} cleaned=${cleaned.data} />`
+        : html`<${Whole} text=${(shown === "cleaned" && cleaned.data) || raw.data} />`
+    }</div>
     ${call.error && html`<p class="notes bad">${call.error}</p>`}`;
 }
 
@@ -63,15 +74,20 @@ function Both({ run, node, call, raw, cleaned }) {
   const { pieces, named } = data;
   return html`<h2>What the model said, and what was taken away<span>${named ? "" : "the rules that did it are unknown"}
     </span></h2>
-    <pre tabindex="0">${pieces.map(({ text, kind, rule }, at) => {
+    <div class="said pre" tabindex="0">${pieces.map(({ text, kind, rule }, at) => {
       const by =
         rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept")
           ? html`<a class="by" href=${`#/help/rules/${encodeURIComponent(rule)}`}>${rule}</a>`
           : "";
+      if (kind === "gone" && text.trim() && OF_THOUGHTS.includes(rule)) return html`<${Thought} text=${text} />${by}`;
       if (kind === "gone") return html`<del class=${text.trim() ? "" : "space"}>${visible(text)}</del>${by}`;
       return kind === "added" ? html`<ins>${text}</ins>${by}` : text;
-    })}</pre>`;
+    })}</div>`;
 }
+
+/** Folded: what a model thought is no part of its answer. @param {{text: string}} props */
+const Thought = ({ text }) =>
+  html`<details class="thoughts"><summary>thought, ${counted(text.length, "character")}</summary>${text}</details>`;
 
 /** Line ends alone could not be seen struck through. @param {string} text */
 const visible = (text) =>

@@ -16,6 +16,8 @@ export const quoted = (text, shell) => `'${text.replaceAll("'", shell === "sh" ?
 export function firstRequest(address, user, shell) {
   const body = JSON.stringify({ model: user, messages: [{ role: "user", content: "Hello" }] });
   const url = /^[\w./:%+=-]+$/.test(address) ? address : quoted(address, shell);
-  return `${shell === "sh" ? "curl" : "curl.exe"} ${url} -H ${quoted("Content-Type: application/json",
-    shell)} -d ${quoted(body, shell)}`;
+  return `${shell === "sh" ? "curl" : "curl.exe"} ${url} -H ${quoted(
+    "Content-Type: application/json",
+    shell,
+  )} -d ${quoted(body, shell)}`;
 }

@@ -10,13 +10,16 @@ import { seconds } from "../shared/words.js";
  * @typedef {{kind: Part, from: number, to: number}} Bar
  * @typedef {{type: "node", node: Node, depth: number, grouped: boolean}
  *   | {type: "call", node: Node, call: Call, depth: number, grouped: boolean}
+ *   | {type: "calls", node: Node, open: boolean, depth: number, grouped: boolean}
  *   | {type: "fold", node: Node, count: number, open: boolean, depth: number, grouped: boolean}
  *   | {type: "line"}} Row
+ * @typedef {number | "request" | "answer"} Shown what is shown of a run: a node, or one of its ends
  */
 
 const MOST_TICKS = 7;
 const MOST_ROWS = 12;
-const HUES = 8;
+/** More calls of a node than these are one row at first. */
+export const MOST_CALLS = 4;
 /** Less than this is what a backend needs to see that the model is loaded. */
 const LOAD_S = 0.25;
 
@@ -53,20 +56,9 @@ export function tickWords(at, index, step) {
 /** Seconds as the column at the right says them: the axis has the unit. @param {number | null} span */
 export const spanWords = (span) => seconds(span).replace(/^([\d.]+)\u202fs$/, "$1");
 
-/**
- * Each endpoint's hue, 1 to 8, in the order in which endpoints appear.
- * @param {Node[]} nodes
- * @returns {Map<string, number>}
- */
-export function hues(nodes) {
-  const names = nodes
-    .flatMap(({ endpoint, calls }) => [endpoint, ...calls.map((call) => call.endpoint)])
-    .flatMap((name) => name || []);
-  return new Map([...new Set(names)].map((name, at) => [name, (at % HUES) + 1]));
-}
-
-/** Nodes in order of start, nested ones below theirs; `open`: nodes whose many nested ones are shown.
- * @param {Node[]} nodes @param {ReadonlySet<number>} open @returns {Row[]} */
+/** Nodes in order of start, nested ones below theirs; `open`: nodes whose many nested ones are shown, and as `c3`
+ * those whose many calls are.
+ * @param {Node[]} nodes @param {ReadonlySet<number | string>} open @returns {Row[]} */
 export function rowsOf(nodes, open) {
   const below = /** @type {Map<number | null, Node[]>} */ (new Map());
   for (const node of nodes) below.set(node.parent, [...(below.get(node.parent) ?? []), node]);
@@ -80,10 +72,14 @@ export function rowsOf(nodes, open) {
         inGroup ||
         (node.group !== null && (siblings[at - 1]?.group === node.group || siblings[at + 1]?.group === node.group));
       const line = parent === null && node.after && !siblings.slice(0, at).some(({ after }) => after);
-      const calls =
-        node.calls.length > 1
-          ? node.calls.map((call) => /** @type {Row} */ ({ type: "call", node, call, depth: depth + 1, grouped }))
-          : [];
+      const many = node.calls.length > MOST_CALLS;
+      const shown = node.calls.length > 1 && (!many || open.has(`c${node.i}`)) ? node.calls : [];
+      const calls = [
+        ...(many
+          ? [/** @type {Row} */ ({ type: "calls", node, open: shown.length > 0, depth: depth + 1, grouped })]
+          : []),
+        ...shown.map((call) => /** @type {Row} */ ({ type: "call", node, call, depth: depth + 1, grouped })),
+      ];
       const inside = count(node.i);
       const folds = inside > MOST_ROWS;
       return [
@@ -206,6 +202,13 @@ function bars(parts) {
   return long.length ? long : all.slice(0, 1);
 }
 
+/** From the first of a node's calls to the last. @param {Node} node @param {number} now @returns {Bar[]} */
+export function allCallsBars({ calls, after }, now) {
+  const from = Math.min(...calls.map(({ begun_s }) => begun_s ?? now));
+  const to = Math.max(...calls.map(({ ended_s }) => ended_s ?? now));
+  return bars([[after ? "after" : "first", from, to]]);
+}
+
 /**
  * Where a run ends on the axis: its end, that of what is read ahead for the next one, or now.
  * @param {Run} run
@@ -216,18 +219,10 @@ export function endOf(run, now) {
   return Math.max(run.took_s, now, ...all.map(({ ended_s, begun_s }) => ended_s ?? begun_s ?? 0)) || 0.01;
 }
 
-/**
- * The node that is shown at first: the one that failed, else the one that answers, else the last that asked a model.
- * @param {Node[]} nodes
- */
-export function firstChosen(nodes) {
-  const deepest = (/** @type {Node[]} */ some) =>
-    some.reduce((best, node) => (best && best.depth >= node.depth ? best : node), /** @type {Node | null} */ (null));
-  return (
-    deepest(nodes.filter(({ state }) => state === "failed")) ??
-    deepest(nodes.filter(({ answers, begun_s }) => answers && begun_s !== null)) ??
-    nodes.filter(({ calls }) => calls.length > 0).at(-1) ??
-    nodes[0] ??
-    null
-  );
+/** What is shown at first: the node that failed, else the answer; of one that waits what was asked.
+ * @param {Run} run @returns {Shown} */
+export function firstPart({ nodes, state }) {
+  if (state === "waiting") return "request";
+  const failed = nodes.filter((node) => node.state === "failed");
+  return failed.reduce((best, node) => (node.depth > best.depth ? node : best), failed[0])?.i ?? "answer";
 }

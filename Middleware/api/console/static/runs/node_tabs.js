@@ -3,6 +3,7 @@
 import { html } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { Came } from "./came.js";
+import { hueOf } from "../shared/hues.js";
 import { Facts, Mark, Tabs } from "../shared/parts.js";
 import { Sent } from "./sent.js";
 import { Box, TextBox } from "./texts.js";
@@ -28,17 +29,30 @@ export function NodeTabs({ run, node, k, tab, choose }) {
   const call = node.calls[k] ?? node.calls[0] ?? null;
   const none = missing(run, node);
   const name = node.title || node.type;
-  const where = listed(`node ${node.number}`, name, call && `call ${call.k + 1} of ${node.calls.length}`);
+  const where = call && `call ${call.k + 1} of ${node.calls.length}`;
   const shown = TABS.some((one) => one.name === tab) ? tab : firstTab(node, call);
-  return html`<${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose}
+  return html`<div class="nodehead"><h2>${node.number} ${name}</h2><span class="dim">${node.title && node.type}</span>
+    ${
+      node.endpoint &&
+      html`<a class=${`chip c${hueOf(node.endpoint)}`} href="#/endpoints"
+      title=${`Endpoint ${node.endpoint}`}>${node.endpoint}</a>`
+    }</div>
+  <${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose}
     right=${where}>
     ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
     ${shown === "came" && html`<${Came} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}
-    ${shown === "output" && html`<${Box} title=${`agent${node.number}Output`} right=${node.output &&
-      counted(node.output.chars, "character")}><div class="pad0"><${TextBox} id=${run.id} reference=${node.output}
-        none=${none} large=${LARGE.test(node.type)} /></div><//>`}
-    ${shown === "fields" && html`<p><${FileOf} run=${run} node=${node} />, node ${node.number}</p><div class="msg">
-    <${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`}
+    ${
+      shown === "output" &&
+      html`<${Box} title=${`agent${node.number}Output`} right=${
+        node.output && counted(node.output.chars, "character")
+      }><div class="pad0"><${TextBox} id=${run.id} reference=${node.output}
+        none=${none} large=${LARGE.test(node.type)} /></div><//>`
+    }
+    ${
+      shown === "fields" &&
+      html`<p><${FileOf} run=${run} node=${node} />, node ${node.number}</p><div class="msg">
+    <${TextBox} id=${run.id} reference=${node.fields} none=${none} /></div>`
+    }
     ${shown === "facts" && html`<${AllFacts} run=${run} node=${node} call=${call} />`}<//>`;
 }
 
@@ -96,8 +110,11 @@ function AllFacts({ run, node, call }) {
     ["error", node.error],
     ...node.warnings.map((warning) => ["warning", warning]),
   ];
-  return html`<${Facts} facts=${facts} />${call && html`<h2>Call ${call.k + 1} of ${node.calls.length}</h2><${Facts}
-    facts=${callFacts(call)} />`}`;
+  return html`<${Facts} facts=${facts} />${
+    call &&
+    html`<h2>Call ${call.k + 1} of ${node.calls.length}</h2><${Facts}
+    facts=${callFacts(call)} />`
+  }`;
 }
 
 /** @param {Call} call @returns {[string, unknown][]} */

@@ -22,8 +22,12 @@ export function Reuse({ run, node, call }) {
   const place = /** @type {import("../shared/types.js").LeftPlace | null} */ (data?.place ?? null);
   return html`<div class="reuse"><p><b>${reuseWords(prompt)}</b> <span class="dim">
     ${readingWords(call.prompt_s)} ${leftWords(prompt, place?.placeholder)}</span></p>
-    ${place && (place.before || place.differs || place.after) && html`<p class="leftat"><${Words} place=${place} />
-    </p>`}</div>`;
+    ${
+      place &&
+      (place.before || place.differs || place.after) &&
+      html`<p class="leftat"><${Words} place=${place} />
+    </p>`
+    }</div>`;
 }
 
 /** Without the space behind it. @param {"del" | "ins"} kind @param {string} text */
@@ -34,6 +38,9 @@ const marked = (kind, text) => html`<${kind}>${text.trimEnd()}<//>${text.slice(t
  * @param {{place: import("../shared/types.js").LeftPlace}} props
  */
 function Words({ place: { exact, before, differs, after, was } }) {
-  return html`${before}${was && marked("del", was)}${differs && marked("ins", differs)}${after}${!exact && html` <span
-    class="dim">It differs within the next 256 characters; the prompt before is no longer kept.</span>`}`;
+  return html`${before}${was && marked("del", was)}${differs && marked("ins", differs)}${after}${
+    !exact &&
+    html` <span
+    class="dim">It differs within the next 256 characters; the prompt before is no longer kept.</span>`
+  }`;
 }

@@ -3,14 +3,18 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
-import { firstChosen } from "./fall_scale.js";
+import { Answer } from "./answer.js";
+import { firstPart } from "./fall_scale.js";
 import { keyTurn } from "../shared/key.js";
 import { useKeys } from "../shared/keys.js";
 import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
+import { Request } from "./request.js";
+import { listFolded, turnList } from "./columns.js";
+import { useOneStop } from "../shared/roving.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
 import { isActive } from "../shared/run_state.js";
-import { grown, markOf, otherWorkflow, withNames } from "./run_list.js";
+import { entered, grown, markOf, otherWorkflow, timesSaid, withNames } from "./run_list.js";
 import { ask, era, runs, state } from "../shared/server.js";
 import { useNow } from "../shared/tick.js";
 import { Waterfall } from "./waterfall.js";
@@ -19,10 +23,13 @@ import { costWords, listed, moment, number, seconds, stateWords, unbroken, usedW
 /** @typedef {import("../shared/types.js").Run} Run */
 
 const AGAIN_MS = 1000;
-/** The page of the docs that says more of what stood out. */
+const NARROW = "(max-width: 899px)";
+/** More lines of what stood out are folded. */
+const MOST_LINES = 3;
 const FORGOTTEN =
   "The texts of this run are not kept: newer runs needed the memory, or the server keeps none. " +
   "Times and counts remain.";
+/** The page of the docs that says more of what stood out. */
 const PAGES = /** @type {Record<string, string>} */ ({ read_again: "prompt-reuse" });
 
 /**
@@ -32,34 +39,54 @@ const PAGES = /** @type {Record<string, string>} */ ({ read_again: "prompt-reuse
 export function RunView({ id, place, back, unasked }) {
   const { run, error, again } = useRun(id);
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
+  const details = useRef(/** @type {HTMLElement | null} */ (null));
   const here = run !== null;
   useEffect(() => {
     if (!run || unasked) return;
     document.title = `${run.name ?? run.path} - Headrace`;
-    if (matchMedia("(max-width: 899px)").matches) heading.current?.focus();
+    if (matchMedia(NARROW).matches || entered.id === id) heading.current?.focus();
+    entered.id = "";
     return () => void (document.title = "Runs - Headrace");
   }, [here]);
   const first = html`<a class="back" href=${back}>‹ All runs</a>`;
   if (!run)
     return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Missing}
       error=${error} again=${again} rows=${9} /></article>`;
-  const wanted = place.query.get("node");
-  const node = (wanted === null ? null : run.nodes[Number(wanted)]) ?? firstChosen(run.nodes);
+  const wanted = place.query.get("node") ?? String(firstPart(run));
+  const chosen = wanted === "request" || wanted === "answer" ? wanted : Number(wanted);
+  const node = typeof chosen === "number" ? (run.nodes[chosen] ?? null) : null;
   // The last try is what the node went on with.
   const k = Number(place.query.get("call") ?? Math.max(0, (node?.calls.length ?? 0) - 1));
-  return html`<article class="run" aria-label=${`Run ${run.id}`}>${first}
-    <${Head} run=${run} heading=${heading} node=${node} k=${k} />
-    <${Summary} run=${run} />
-    ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
-    ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">
-      ${FORGOTTEN}</p>`}
-    <${StoodOut} run=${run} />
-    ${run.nodes.length || isActive(run) ? html`<${Waterfall} run=${run} chosen=${node?.i ?? null} call=${k}
-      choose=${(/** @type {number} */ i, /** @type {number | undefined} */ call) => turn({ node: i,
-        call: call ?? null })} />` : html`<p class="dim">No node has started.</p>`}
-    ${node && html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""}
-      choose=${(/** @type {string} */ tab) => turn({ tab })} />`}
+  const choose = (/** @type {import("./fall_scale.js").Shown} */ part, /** @type {number | undefined} */ call) => {
+    turn({ node: part, call: call ?? null });
+    // On a narrow page they stand below everything else.
+    if (matchMedia(NARROW).matches) requestAnimationFrame(() => details.current?.scrollIntoView({ block: "start" }));
+  };
+  return html`<article class="run" aria-label=${`Run ${run.id}`}>
+    <div class="runhead" data-pane>${first}
+      <${Head} run=${run} heading=${heading} node=${node} k=${k} />
+      <${Summary} run=${run} />
+      ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
+      ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">${FORGOTTEN}</p>`}
+      <${StoodOut} run=${run} /></div>
+    <div class="runbody"><${Waterfall} run=${run} chosen=${node ? chosen : chosen === "request" ? chosen : "answer"}
+      call=${k} choose=${choose} />
+      <section class="details" aria-label="Details" ref=${details} data-pane tabindex="-1">
+        ${
+          node
+            ? html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""}
+                choose=${(/** @type {string} */ tab) => turn({ tab })} />`
+            : chosen === "request"
+              ? html`<h2>Request</h2><${Request} run=${run} none=${noText(run)} />`
+              : html`<h2>Answer</h2><${Answer} run=${run} none=${noText(run)} again=${again} />`
+        }</section></div>
   </article>`;
+}
+
+/** Why a text of the run is not there. @param {Run} run */
+function noText(run) {
+  if (run.private) return PRIVATE;
+  return run.texts ? "There is none." : FORGOTTEN;
 }
 
 /** The run; asked for again when an event says that it changed, at most once a second. @param {string} id */
@@ -97,6 +124,8 @@ export function useRun(id) {
  *   number}} props
  */
 function Head({ run, heading, node, k }) {
+  const acts = useRef(/** @type {HTMLElement | null} */ (null));
+  useOneStop(acts, ":scope > button, :scope > .menu > button");
   const by =
     run.cancelled_by && (/ (hung up|stops)$/.test(run.cancelled_by) ? run.cancelled_by : `by ${run.cancelled_by}`);
   const words = listed(stateWords(markOf(run)), run.state !== "failed" && run.where, by);
@@ -107,13 +136,22 @@ function Head({ run, heading, node, k }) {
       : "";
   useKeys({ t: () => tryAgain !== "" && go(tryAgain) });
   const opens = fileOf(node) || workflow;
-  return html`<div class="head"><h1 tabindex="-1" ref=${heading}><span>${run.name ?? run.path}</span>
+  return html`<div class="head">${
+    listFolded.value &&
+    html`<button type="button" class="unfold" onClick=${turnList}
+    title="Show the list of runs ( [ )" aria-label="Show the list of runs">»</button>`
+  }<h1 tabindex="-1" ref=${heading}><span>${run.name ?? run.path}</span>
     ${otherWorkflow(run) && html` <span class="dim">${otherWorkflow(run)}</span>`}</h1>
-    <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${run.private &&
-      html`<${Lock} />`}
-    <div class="acts"><${CopyMenu} run=${run} node=${node} k=${k} />
-      ${opens && html`<button type="button" onClick=${() => go(addressOf("workflows", opens.split("/"),
-        { user: run.user, node: node?.number }))}>Open workflow</button>`}
+    <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${
+      run.private && html`<${Lock} />`
+    }
+    <div class="acts" ref=${acts} role="toolbar" aria-label="What to do with this run"><${CopyMenu} run=${run}
+      node=${node} k=${k} />
+      ${
+        opens &&
+        html`<button type="button" onClick=${() =>
+          go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`
+      }
       ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
@@ -132,8 +170,9 @@ function Cancel({ run }) {
     setBusy(false);
   };
   useKeys({ c: () => may && setAsks(true) });
-  return html`<button type="button" class="danger" aria-disabled=${!may || busy} aria-describedby=${may ? null
-    : "nocancel"} title=${may ? null : NO_RIGHT} onClick=${cancel}>Cancel</button>
+  return html`<button type="button" class="danger" aria-disabled=${!may || busy} aria-describedby=${
+    may ? null : "nocancel"
+  } title=${may ? null : NO_RIGHT} onClick=${cancel}>Cancel</button>
     ${!may && html`<span class="unseen" id="nocancel">${NO_RIGHT}</span>`}
     ${error && html`<span class="trouble" role="alert">${error.message}</span>`}
     ${
@@ -169,6 +208,9 @@ function Summary({ run }) {
 
 /** @param {{run: Run}} props */
 function StoodOut({ run }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const [all, setAll] = useState(false);
+  useOneStop(box, "button, a");
   if (!run.stood_out.length) return null;
   const names = run.nodes.flatMap(({ title, group, endpoint, calls }) => [
     title,
@@ -177,9 +219,26 @@ function StoodOut({ run }) {
     ...calls.map((call) => call.endpoint ?? ""),
   ]);
   const bad = run.stood_out.some(({ level }) => level === "bad");
-  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"}>
-    ${run.stood_out.map(({ text, i, rule }) => html`<li key=${rule + text}>${withNames(unbroken(text),
-      names).map((piece, at) => (at % 2 ? html`<b>${piece}</b>` : piece))}${run.nodes[i ?? -1] && html` <button
-        type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`}${PAGES[rule] &&
-          html` <a href=${addressOf("help", [PAGES[rule]])}>what helps</a>`}</li>`)}</ul></section>`;
+  const lines = timesSaid(run.stood_out);
+  const shown = all ? lines : lines.slice(0, MOST_LINES);
+  return html`<section aria-label="What stood out"><ul class=${bad ? "notes bad" : "notes"} ref=${box}>
+    ${shown.map(
+      ({ text, i, rule, times }) =>
+        html`<li key=${rule + text}>${withNames(unbroken(text), names).map((piece, at) =>
+          at % 2 ? html`<b>${piece}</b>` : piece,
+        )}${
+          times > 1 &&
+          html` <span
+        class="dim">${number(times)} times</span>`
+        }${
+          run.nodes[i ?? -1] &&
+          html` <button
+        type="button" class="plain" onClick=${() => turn({ node: i, call: null })}>show</button>`
+        }${PAGES[rule] && html` <a href=${addressOf("help", [PAGES[rule]])}>what helps</a>`}</li>`,
+    )}
+    ${
+      lines.length > shown.length &&
+      html`<li><button type="button" class="plain" onClick=${() => setAll(true)}>
+      ${number(lines.length - shown.length)} more</button></li>`
+    }</ul></section>`;
 }

@@ -93,3 +93,17 @@ export function withNames(text, names) {
   const words = known.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
   return text.split(new RegExp(`(?<![\\p{L}\\p{N}])(${words})(?![\\p{L}\\p{N}])`, "u"));
 }
+
+/** A run that was opened by the keyboard: the focus goes into it. */
+export const entered = { id: "" };
+
+/** The same line more than once is one with its number.
+ * @template {{text: string, rule: string}} T @param {T[]} lines @returns {(T & {times: number})[]} */
+export function timesSaid(lines) {
+  const made = /** @type {Map<string, T & {times: number}>} */ (new Map());
+  for (const line of lines) {
+    const name = `${line.rule}\n${line.text}`;
+    made.set(name, { ...line, times: (made.get(name)?.times ?? 0) + 1 });
+  }
+  return [...made.values()];
+}

@@ -3,14 +3,16 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
-import { heldShown, turnHeld } from "./columns.js";
+import { heldShown, listFolded, turnList } from "./columns.js";
 import { listKeys, useKeys } from "../shared/keys.js";
-import { Empty, Failed, Loading, Lock, Mark, Menu, Missing, Shape } from "../shared/parts.js";
+import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
+import { useOneStop } from "../shared/roving.js";
 import { clock, counted, moment, number, seconds, shareWords } from "../shared/words.js";
 import { isActive } from "../shared/run_state.js";
-import { firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
-import { useCounts, useRuns } from "./runs_asked.js";
+import { entered, firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
+import { Filter } from "./filter.js";
+import { useRuns } from "./runs_asked.js";
 import { runs, state } from "../shared/server.js";
 import { firstRequest } from "./commands.js";
 import { useNow } from "../shared/tick.js";
@@ -18,17 +20,8 @@ import { useNow } from "../shared/tick.js";
 /** @typedef {import("../shared/types.js").Summary} Summary */
 
 const FILTERS = ["user", "key", "name", "workflow", "state", "text"];
-/** Filters that stand as chips over the list while there is such a run. */
-const CHIPS = /** @type {const} */ (["odd", "failed", "waiting", "slow"]);
-const CHIP_TITLES = {
-  odd: "failed, or done with trouble",
-  failed: "",
-  waiting: "for a slot",
-  slow: "longer than nine of ten of the same name",
-};
 /** From this width on a run stands beside the list. */
 const WIDE = "(min-width: 900px)";
-const TYPING_MS = 250;
 const POINTING_MS = 1000;
 const TELLING_MS = 10_000;
 /** Shorter work after the answer is not worth a word. */
@@ -51,23 +44,33 @@ export function Page({ place }) {
   const open = id || newest.current;
   useKeys({
     ...listKeys(".rows"),
+    "[": () => open !== "" && turnList(),
     Escape: () => id !== "" && (go(list), focusRow(id)),
   });
   if (asked.runs && !asked.runs.length && !filtered && !id)
     return state.value ? html`<${NoRun} />` : html`<${Loading} />`;
-  return html`<div class=${id ? "split open" : "split"}>
-    <section class="list" aria-label="Runs">
+  const look = ["split", id && "open", listFolded.value && open && "folded"].filter(Boolean).join(" ");
+  return html`<div class=${look}>
+    <section class="list" aria-label="Runs" data-pane>
       ${!id && html`<h1 class="unseen">Runs</h1>`}
       <${Filter} filter=${filter} />
       ${asked.error && html`<${Failed} error=${asked.error} again=${asked.again} />`}
-      ${asked.runs ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${open} unasked=${!id}
-        filter=${filter} />` : !asked.error && html`<${Loading} rows=${8} />`}
+      ${
+        asked.runs
+          ? html`<${Rows} key=${list} asked=${asked} runs=${asked.runs} open=${open} unasked=${!id}
+        filter=${filter} />`
+          : !asked.error && html`<${Loading} rows=${8} />`
+      }
     </section>
     ${
       open && one.data
         ? html`<${one.data.RunView} key=${open} id=${open} place=${place} back=${list} unasked=${!id} />`
-        : html`<div class="run">${open ? html`<${Missing} error=${one.error} again=${() => location.reload()}
-          rows=${9} />` : html`<p class="dim">Choose a run.</p>`}</div>`
+        : html`<div class="run">${
+            open
+              ? html`<${Missing} error=${one.error} again=${() => location.reload()}
+          rows=${9} />`
+              : html`<p class="dim">Choose a run.</p>`
+          }</div>`
     }
   </div>`;
 }
@@ -77,53 +80,6 @@ function focusRow(id) {
   requestAnimationFrame(() =>
     /** @type {HTMLElement | null} */ (document.querySelector(`.rows a[data-id="${CSS.escape(id)}"]`))?.focus(),
   );
-}
-
-/** @param {{filter: Record<string, string>}} props */
-function Filter({ filter }) {
-  const typing = useRef(0);
-  const [text, setText] = useState(filter.text);
-  useEffect(() => setText(filter.text), [filter.text]);
-  const counts = useCounts();
-  const type = (/** @type {any} */ event) => {
-    clearTimeout(typing.current);
-    const typed = event.target.value;
-    setText(typed);
-    typing.current = setTimeout(() => turn({ text: typed }), TYPING_MS);
-  };
-  const chips = CHIPS.filter((name) => counts?.[name] || filter.state === name);
-  return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <input type="search" placeholder="Find ( / )" aria-label="Find text, id or name" value=${text} onInput=${type} />
-    <${Names} filter=${filter} />
-    ${chips.map((name) => html`<button type="button" class="pill" aria-pressed=${filter.state === name}
-      title=${CHIP_TITLES[name]} onClick=${() => turn({ state: filter.state === name ? null : name })}>${name}<b>
-        ${number(counts?.[name] ?? 0)}</b></button>`)}
-    ${filter.state && !CHIPS.includes(/** @type {any} */ (filter.state)) && html`<button type="button" class="pill"
-      title="any state" onClick=${() => turn({ state: null })}>${filter.state} ×</button>`}
-    <button type="button" class="pill" aria-pressed=${heldShown.value}
-      title="Show how much of each run's prompts the model servers still held" onClick=${turnHeld}>held</button>
-    ${["user", "key", "name", "workflow"].map((name) => filter[name] && html`<button type="button" class="pill"
-      title=${`any ${name}`} onClick=${() => turn({ [name]: null })}>${filter[name]} ×</button>`)}
-  </form>`;
-}
-
-/** Users, the model names that were asked and the keys, in one menu. @param {{filter: Record<string, string>}} props */
-function Names({ filter }) {
-  const users = state.value?.users ?? [];
-  const asked = [...new Set([...runs.value.values()].map(({ name }) => name ?? ""))]
-    .filter((name) => name && !users.includes(name))
-    .sort();
-  const keys = [...new Set([...runs.value.values()].map(({ key }) => key ?? ""))].filter(Boolean).sort();
-  const choice = (/** @type {string} */ kind) => (/** @type {string} */ name) => ({
-    title: name,
-    note: kind === "name" ? "" : kind,
-    checked: filter[kind] === name,
-    act: () => turn({ user: null, key: null, name: null, [kind]: filter[kind] === name ? null : name }),
-  });
-  const group = (/** @type {string} */ kind, /** @type {string[]} */ names) =>
-    names.length ? [null, ...names.map(choice(kind))] : [];
-  return html`<${Menu} label="names" items=${[...users.map(choice("user")), ...group("name", asked), ...group("key",
-    keys)]} />`;
 }
 
 /**
@@ -143,6 +99,7 @@ function Rows({ asked, runs, open, unasked, filter }) {
   const odd = filtersNothing(filter) ? (state.value?.kept.odd ?? 0) : 0;
   // A shared link leads to a run that may stand far below.
   useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [open]);
+  useOneStop(box, "a, button", false);
   if (!rows.length) return html`<${NothingFits} />`;
   const scrolled = (/** @type {any} */ event) => {
     const { scrollTop, scrollHeight, clientHeight } = event.target;
@@ -166,8 +123,11 @@ function Rows({ asked, runs, open, unasked, filter }) {
   return html`${fresh > 0 && html`<button type="button" class="fresh" onClick=${show}>${number(fresh)} new</button>`}
     <ol class="rows" ref=${box} onScroll=${scrolled} onPointerMove=${() => hold(true, false, POINTING_MS)}>
     ${rows.map(row)}
-      ${!asked.next && odd > 0 && html`<li class="keptlonger">kept longer: ${counted(odd,
-        "older run")} with trouble</li>`}
+      ${
+        !asked.next &&
+        odd > 0 &&
+        html`<li class="keptlonger">kept longer: ${counted(odd, "older run")} with trouble</li>`
+      }
       ${asked.next && html`<li><button type="button" class="more" onClick=${asked.more}>older runs</button></li>`}</ol>
     <${Told} count=${runs.length} />`;
 }
@@ -194,18 +154,35 @@ function Row({ run: told, open, unasked, scale, filter }) {
     ? html`<${Lock} />private: times and counts only`
     : html`${run.task && `task: ${run.task} `}${run.said}`;
   const other = otherWorkflow(run);
+  const enter = (/** @type {MouseEvent} */ event) => {
+    if (event.detail) return; // by the pointer: the focus stays
+    entered.id = run.id;
+    if (open) /** @type {HTMLElement | null} */ (document.querySelector(".run h1"))?.focus();
+  };
   return html`<li><a class="row" href=${addressOf("runs", [run.id], filter)} aria-current=${open || null}
-    data-unasked=${open && unasked ? "" : null} data-id=${run.id}>
+    data-unasked=${open && unasked ? "" : null} data-id=${run.id} onClick=${enter}>
     <${Mark} state=${markOf(run)} />
-    <span class="l"><span class="name">${run.name ? html`<b>${run.name}</b>` : html`<span class="dim">${run.path}
-    </span>`}${other && html` <span class="dim">${other}</span>`}${run.key && html` <span class="dim" title="key">
-    ${run.key}</span>`}</span>
-      <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(isActive(told) ? run.took_s
-        : run.client_s)}</b></span></span>
+    <span class="l"><span class="name">${
+      run.name
+        ? html`<b>${run.name}</b>`
+        : html`<span class="dim">${run.path}
+    </span>`
+    }${other && html` <span class="dim">${other}</span>`}${
+      run.key &&
+      html` <span class="dim" title="key">
+    ${run.key}</span>`
+    }</span>
+      <span class="took"><time title=${moment(run.at)}>${clock(run.at)}</time><b>${seconds(
+        isActive(told) ? run.took_s : run.client_s,
+      )}</b></span></span>
     <span class="said">${said}</span>
     <span class="l"><span class="bar"><${Shape} shape=${run.shape} scale=${scale} /></span>
-    <span class=${`facts ${run.level ?? ""}`}>${rowFacts(run)}${heldShown.value && told.held !== null && html`<span>
-    ${shareWords(told.held)}</span>`}</span></span></a></li>`;
+    <span class=${`facts ${run.level ?? ""}`}>${rowFacts(run)}${
+      heldShown.value &&
+      told.held !== null &&
+      html`<span>
+    ${shareWords(told.held)}</span>`
+    }</span></span></a></li>`;
 }
 
 /** What stands at the right: where it is, what stood out, else the first word and the tokens. @param {Summary} run */
@@ -215,8 +192,9 @@ function rowFacts(run) {
   const refused = run.state === "refused" && run.status ? `status ${run.status}` : null;
   const told = (isActive(run) && (run.short ?? run.where)) || refused || run.short;
   if (told) return html`<span>${told}</span>${after}`;
-  return html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${run.tokens !== null &&
-    html`<span>${run.about ? "about " : ""}${counted(run.tokens, "token")}</span>`}${after}`;
+  return html`${run.first_s !== null && html`<span>first ${seconds(run.first_s)}</span>`}${
+    run.tokens !== null && html`<span>${run.about ? "about " : ""}${counted(run.tokens, "token")}</span>`
+  }${after}`;
 }
 
 /** @param {Record<string, string>} filter */

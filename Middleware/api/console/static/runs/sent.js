@@ -37,32 +37,48 @@ function Body({ run, call, none }) {
         ? html`<${Parts} sent=${sent} left=${boxLeft(sent, call.prompt?.leaves)} />`
         : shown === "tree"
           ? html`<div class="msg code json"><${JsonTree} value=${parsed(whole)} /></div>`
-          : html`<div class="msg"><${Whole} text=${shown === "ends" && sent?.prompt ? { ...text,
-            head: sent.prompt.replaceAll("\n", "↵\n") } : text} /></div>`
+          : html`<div class="msg"><${Whole} text=${
+              shown === "ends" && sent?.prompt ? { ...text, head: sent.prompt.replaceAll("\n", "↵\n") } : text
+            } /></div>`
     }`;
 }
 
 const LEFT = html`<b class="left">leaves the one before here</b>`;
 
 /** @param {{sent: import("./sent_parts.js").Sent, left: number | string | null}} props `left`: the box to mark */
-function Parts({ sent, left }) {
+export function Parts({ sent, left }) {
   /** @param {number | string} box @param {string} title */
   const titled = (box, title) => (box === left ? html`${title} ${LEFT}` : title);
   return html`${sent.messages.map(
     (
       { role, text, pictures, calls },
       at,
-    ) => html`<${Box} key=${at} kind=${role.split(",")[0]} title=${titled(at, role)} right=${`${counted(text.length,
-      "character")}${pictures.length ? `, ${counted(pictures.length, "picture")}` : ""}`}>
+    ) => html`<${Box} key=${at} kind=${role.split(",")[0]} title=${titled(at, role)} right=${`${counted(
+      text.length,
+      "character",
+    )}${pictures.length ? `, ${counted(pictures.length, "picture")}` : ""}`}>
       ${text && html`<pre>${text}</pre>`}${calls && html`<pre class="calls">${calls}</pre>`}
-      ${pictures.length > 0 && html`<p class="pictures">${pictures.map(({ type, bytes, src }) => html`<span>
+      ${
+        pictures.length > 0 &&
+        html`<p class="pictures">${pictures.map(
+          ({ type, bytes, src }) => html`<span>
       ${src && html`<img src=${src} alt="" />`}<small>${type}${bytes === null ? ", not loaded" : `, ${size(bytes)}`}
-      </small></span>`)}</p>`}
+      </small></span>`,
+        )}</p>`
+      }
       ${!text && !calls && !pictures.length && html`<p class="dim pad">empty</p>`}<//>`,
   )}
-    ${sent.prompt !== null && html`<${Box} kind="user" title=${titled("prompt", "prompt")}
-      right=${counted(sent.prompt.length, "character")}><pre>${sent.prompt}</pre><//>`}
-    ${sent.tools.length > 0 && html`<p class="samplers"><span class="dim">${titled("tools", counted(sent.tools.length,
-      "tool"))}</span> ${sent.tools.join(", ")}</p>`}
+    ${
+      sent.prompt !== null &&
+      html`<${Box} kind="user" title=${titled("prompt", "prompt")}
+      right=${counted(sent.prompt.length, "character")}><pre>${sent.prompt}</pre><//>`
+    }
+    ${
+      sent.tools.length > 0 &&
+      html`<p class="samplers"><span class="dim">${titled(
+        "tools",
+        counted(sent.tools.length, "tool"),
+      )}</span> ${sent.tools.join(", ")}</p>`
+    }
     ${sent.samplers.length > 0 && html`<${Facts} look="samplers" facts=${sent.samplers} />`}`;
 }

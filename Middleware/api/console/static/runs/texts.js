@@ -54,8 +54,10 @@ export const Switches = ({
   choose,
   children,
 }) => html`<div class="switches" role="group" aria-label=${label}>
-  ${views.map(([name, title = name]) => html`<button type="button" aria-pressed=${name === shown}
-    onClick=${() => choose(name)}>${title}</button>`)}<span class="dim">${children}</span></div>`;
+  ${views.map(
+    ([name, title = name]) => html`<button type="button" aria-pressed=${name === shown}
+    onClick=${() => choose(name)}>${title}</button>`,
+  )}<span class="dim">${children}</span></div>`;
 
 /** @param {{text: Text, large?: boolean}} props */
 export function Whole({ text, large }) {
@@ -85,8 +87,14 @@ export function JsonTree({ value, name, depth = 0 }) {
   if (!members.length) return html`<div class="jrow">${label}${first}${last}</div>`;
   return html`<details class="jrow" open=${open}
     onToggle=${(/** @type {any} */ event) => event.target === event.currentTarget && setOpen(event.currentTarget.open)}>
-    <summary>${label}${first}${open ? "" : html`<span class="dim"> ${members.length} ${isList ? "values"
-      : "fields"} </span>${last}`}</summary>
-    ${open && html`<div class="jin">${members.map(([key, one]) => html`<${JsonTree} key=${key} value=${one}
-      name=${isList ? undefined : key} depth=${depth + 1} />`)}</div><div>${last}</div>`}</details>`;
+    <summary>${label}${first}${
+      open ? "" : html`<span class="dim"> ${members.length} ${isList ? "values" : "fields"} </span>${last}`
+    }</summary>
+    ${
+      open &&
+      html`<div class="jin">${members.map(
+        ([key, one]) => html`<${JsonTree} key=${key} value=${one}
+      name=${isList ? undefined : key} depth=${depth + 1} />`,
+      )}</div><div>${last}</div>`
+    }</details>`;
 }

@@ -41,9 +41,11 @@ function Gate() {
   const { limit, running, waiting } = told.gate;
   const of = limit ? html` <span class="dim">of ${number(limit)}</span>` : "";
   return html`<p class="gate"><span class=${running ? "live busy" : "live"} aria-hidden="true"></span><b>
-    ${number(running)}</b> running${of}${waiting ? html`, <b>${number(waiting)}</b> waiting` : ""}${polling.value &&
+    ${number(running)}</b> running${of}${waiting ? html`, <b>${number(waiting)}</b> waiting` : ""}${
+      polling.value &&
       html`<span class="dim" title="As many pages of this console are open as the server keeps up to date.">
-        , updated every ${POLL_S} s</span>`}</p>`;
+        , updated every ${POLL_S} s</span>`
+    }</p>`;
 }
 
 function PageMenu() {
@@ -54,8 +56,9 @@ function PageMenu() {
     act: () => setTheme(wanted),
   });
   const kept = told
-    ? `${counted(told.kept.runs, "run")} kept, ${size(told.kept.bytes)}${told.kept.limit
-      ? ` of ${number(told.kept.limit / MIB)}\u202fMB` : ""}`
+    ? `${counted(told.kept.runs, "run")} kept, ${size(told.kept.bytes)}${
+        told.kept.limit ? ` of ${number(told.kept.limit / MIB)}\u202fMB` : ""
+      }`
     : "";
   const items = [
     choice("", "Use the system's colours"),
@@ -72,10 +75,17 @@ function PageMenu() {
 /** Lines under the bar that hold for every page. */
 export function Strips() {
   const told = state.value;
-  return html`${updated.value && html`<p class="strip" role="status">Headrace was updated. <button type="button"
-    onClick=${() => location.reload()}>Reload</button></p>`}
-    ${told && told.processes > 1 && html`<p
-      class="strip">process ${told.pid}, one of ${told.processes}: other processes have their own runs</p>`}`;
+  return html`${
+    updated.value &&
+    html`<p class="strip" role="status">Headrace was updated. <button type="button"
+    onClick=${() => location.reload()}>Reload</button></p>`
+  }
+    ${
+      told &&
+      told.processes > 1 &&
+      html`<p
+      class="strip">process ${told.pid}, one of ${told.processes}: other processes have their own runs</p>`
+    }`;
 }
 
 const WRONG = "That key is not right.";
@@ -107,7 +117,8 @@ export function KeyForm() {
       aria-describedby="keysaid" />
     <button class="main" aria-disabled=${busy}>Open</button>
     <p id="keysaid" class=${trouble ? "trouble" : "dim"} role="status">
-    ${trouble ||
-      "You find it in the server's terminal, or it was set with --console-key. It is kept in this tab only."}</p>
+    ${
+      trouble || "You find it in the server's terminal, or it was set with --console-key. It is kept in this tab only."
+    }</p>
         </form>`;
 }

@@ -18,6 +18,8 @@ const TABLE = [
   ["c", "cancel the open run (asks first)"],
   ["t", "try the workflow, or repeat the open run"],
   ["0", "show the whole time of a run again"],
+  ["[", "fold the list of runs away, or show it"],
+  ["F6", "next part of the page; with Shift the one before"],
   ["F1", "help"],
   ["F8", "next problem"],
   ["Ctrl+S", "save"],
@@ -37,7 +39,21 @@ let wentAt = 0;
 
 export const showKeys = () => (open.value = true);
 
+/** To the next part of the page; behind the last one the key is the browser's. @param {KeyboardEvent} event */
+function nextPane({ shiftKey }) {
+  const panes = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("main [data-pane]")]).filter((one) =>
+    one.checkVisibility(),
+  );
+  const at = panes.findIndex((one) => one.contains(document.activeElement));
+  const pane = panes[at < 0 ? (shiftKey ? -1 : 0) : at + (shiftKey ? -1 : 1)];
+  if (!pane) return false;
+  const inside = /** @type {HTMLElement | null} */ (pane.querySelector("[tabindex='0'], h1[tabindex]"));
+  (inside ?? pane).focus();
+  return true;
+}
+
 const EVERYWHERE = /** @type {Keys} */ ({
+  F6: nextPane,
   "?": showKeys,
   F1: () => go("#/help"),
   "/": () => /** @type {HTMLElement | null} */ (document.querySelector("main [type=search]"))?.focus(),
@@ -78,8 +94,10 @@ export function KeyList() {
   }, []);
   if (!open.value) return null;
   const close = () => (open.value = false);
-  return html`<${Dialog} title="Keyboard" close=${close}><dl class="keys">${TABLE.map(([key, words]) => html`<div><dt>
-    ${key}</dt><dd>${words}</dd></div>`)}</dl>
+  return html`<${Dialog} title="Keyboard" close=${close}><dl class="keys">${TABLE.map(
+    ([key, words]) => html`<div><dt>
+    ${key}</dt><dd>${words}</dd></div>`,
+  )}</dl>
     <button type="button" onClick=${close}>Close</button><//>`;
 }
 

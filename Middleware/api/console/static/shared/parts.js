@@ -28,10 +28,13 @@ export function Shape({ shape, scale }) {
   const total = lengthOf({ shape });
   const width = scale ? Math.min(100, (100 * total) / scale) : 0;
   const words = shape.map(([kind, length]) => `${PARTS[kind]} ${seconds(length)}`);
-  return html`<div class=${total > scale ? "shape notched" : "shape"} role="img" aria-label=${words.join(", ") ||
-    "no time yet"} style=${{ width: `${width}%` }}>
-    ${shape.map(([kind, length], at) => html`<i key=${at} class=${`k-${kind}`} title=${words[at]}
-      style=${{ width: `${(100 * length) / total}%` }}></i>`)}</div>`;
+  return html`<div class=${total > scale ? "shape notched" : "shape"} role="img" aria-label=${
+    words.join(", ") || "no time yet"
+  } style=${{ width: `${width}%` }}>
+    ${shape.map(
+      ([kind, length], at) => html`<i key=${at} class=${`k-${kind}`} title=${words[at]}
+      style=${{ width: `${(100 * length) / total}%` }}></i>`,
+    )}</div>`;
 }
 
 /** In place of the part that failed. @param {{error: Error, again?: () => void}} props */
@@ -49,9 +52,12 @@ export const Missing = ({ error, again, rows }) =>
 /** Names and what is known of them: nothing is said of what has no value.
  * @param {{facts: [name: string, value: unknown, title?: string][], look?: string}} props */
 export const Facts = ({ facts, look = "facts" }) =>
-  html`<dl class=${look}>${facts.filter(([, value]) => ![null, undefined, false,
-    ""].includes(/** @type {any} */ (value))).map(([name, value, title]) => html`<div title=${title}><dt>${name}</dt>
-      <dd>${value}</dd></div>`)}</dl>`;
+  html`<dl class=${look}>${facts
+    .filter(([, value]) => ![null, undefined, false, ""].includes(/** @type {any} */ (value)))
+    .map(
+      ([name, value, title]) => html`<div title=${title}><dt>${name}</dt>
+      <dd>${value}</dd></div>`,
+    )}</dl>`;
 
 /**
  * Nothing yet: a heading, one sentence, the next step.
@@ -67,8 +73,11 @@ export function Loading({ rows = 6 }) {
     const clock = setTimeout(() => setLate(true), 300);
     return () => clearTimeout(clock);
   }, []);
-  return html`<div class="loading" aria-busy="true">${late && html`<span class="unseen" role="status">loading</span>
-    ${Array.from({ length: rows }, () => html`<i></i>`)}`}</div>`;
+  return html`<div class="loading" aria-busy="true">${
+    late &&
+    html`<span class="unseen" role="status">loading</span>
+    ${Array.from({ length: rows }, () => html`<i></i>`)}`
+  }</div>`;
 }
 
 /** Tabs over one pane; arrows move, the pane is the children.
@@ -132,13 +141,20 @@ export function Menu({ label, items }) {
   const row = (
     /** @type {NonNullable<typeof items[number]>} */ item,
   ) => html`<button type="button" tabindex="-1" role=${item.checked === undefined ? "menuitem" : "menuitemradio"}
-    aria-checked=${item.checked} aria-disabled=${Boolean(item.off) || null} onClick=${() => item.off || (close(),
-      item.act())}><span>${item.title}</span>${(item.off || item.note) && html`<small>${item.off || item.note}
-        </small>`}</button>`;
+    aria-checked=${item.checked} aria-disabled=${Boolean(item.off) || null} onClick=${() =>
+      item.off || (close(), item.act())}><span>${item.title}</span>${
+      (item.off || item.note) &&
+      html`<small>${item.off || item.note}
+        </small>`
+    }</button>`;
   return html`<div class="menu" ref=${box} onKeyDown=${keys}><button type="button" aria-haspopup="menu"
     aria-expanded=${open} onClick=${() => setOpen(!open)}>${label}</button>
-    ${open && html`<div class="items" role="menu" aria-label=${label}>${items.map((item) => (item ? row(item)
-      : html`<hr role="separator" />`))}</div>`}</div>`;
+    ${
+      open &&
+      html`<div class="items" role="menu" aria-label=${label}>${items.map((item) =>
+        item ? row(item) : html`<hr role="separator" />`,
+      )}</div>`
+    }</div>`;
 }
 
 /** A window over the page; Escape closes it. @param {{title: string, close: () => void, children?: unknown}} props */

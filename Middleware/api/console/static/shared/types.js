@@ -77,7 +77,7 @@
  * @typedef {Omit<Summary, "stood_out"> & {model: string, api_type: string, cancelled_by: string | null, usage: Usage |
  *   null,
  *   all_nodes: Used & {to_answer: Used, after: Used}, cost: Costs | null,
- *   asked: Ref | null, texts: boolean,
+ *   asked: Ref | null, answer: Ref | null, texts: boolean,
  *   stood_out: StoodOut[], nodes: Node[]}} Run */
 
 export {};

@@ -8,8 +8,10 @@ import { listed } from "../shared/words.js";
 /**
  * @typedef {import("./json_tree.js").Tree} Tree
  * @typedef {{name: string, required: boolean, kinds: string[], enum: unknown[] | null, default: unknown, description:
- *   string, common: boolean, of_models?: boolean}} Field
- * @typedef {{name: string, summary: string, page: string, calls_model: boolean, fields: Field[]}} NodeType
+ *   string, common: boolean, of_models?: boolean, group: string, form: string, fills: boolean, of?: string}} Field
+ *   `form`: how a value is written; `of`: what the values of a map are
+ * @typedef {{name: string, summary: string, page: string, calls_model: boolean, group: string, fields: Field[]}}
+ *   NodeType
  * @typedef {{types: NodeType[], common: Field[], variables: {name: string, description: string, example?: string}[],
  *   files: {kind: string, fields: Field[]}[]}} Index
  * @typedef {{endpoints?: string[], presets?: string[], workflows?: string[], structured_outputs?: string[],
@@ -20,26 +22,11 @@ import { listed } from "../shared/words.js";
  */
 
 const DEFAULT_TYPE = "Standard";
-/** Fields whose values are names of files: what they name. */
-const NAMED = /** @type {Record<string, keyof Names>} */ ({
-  endpointName: "endpoints",
-  embeddingEndpointName: "endpoints",
-  backupEndpointName: "endpoints",
-  preset: "presets",
-  presetName: "presets",
-  workflowName: "workflows",
-  fileMemoryWorkflowName: "workflows",
-  structuredOutputFile: "structured_outputs",
-  server: "mcp_servers",
-  apiTypeConfigFileName: "api_types",
-  promptTemplate: "prompt_templates",
-});
-
 /** @param {Tree | null} node @returns {string} the type a node runs as */
-const typeOf = (node) => String(valueAt(node, "type")?.value ?? DEFAULT_TYPE);
+export const typeOf = (node) => String(valueAt(node, "type")?.value ?? DEFAULT_TYPE);
 
 /** @param {Index} index @param {string} name an unknown type runs as the default one */
-const typeNamed = (index, name) =>
+export const typeNamed = (index, name) =>
   index.types.find((type) => type.name === name) ?? index.types.find((type) => type.name === DEFAULT_TYPE);
 
 /**
@@ -59,7 +46,7 @@ function fieldsAt({ kind, index }, root, holder) {
  * @param {NodeType | undefined} type
  * @param {Index} index
  */
-function fieldsOf(type, index) {
+export function fieldsOf(type, index) {
   const own = [TYPE, ...(type?.fields ?? [])];
   const common = index.common.filter(
     ({ name, of_models: ofModels }) => (!ofModels || type?.calls_model) && !own.some((field) => field.name === name),
@@ -76,6 +63,9 @@ const TYPE = {
   default: DEFAULT_TYPE,
   description: "What the node does.",
   common: false,
+  group: "what",
+  form: "choice",
+  fills: false,
 };
 /** @type {Field} */
 const NODES = {
@@ -86,6 +76,9 @@ const NODES = {
   default: null,
   description: "The nodes, in the order in which they run.",
   common: false,
+  group: "own",
+  form: "json",
+  fills: false,
 };
 
 /**
@@ -164,13 +157,25 @@ function valuesFor({ holder, member, root }, known) {
   if (node === holder && member.key === "type")
     return { usual: DEFAULT_TYPE, options: index.types.map(({ name, summary }) => ({ value: name, info: summary })) };
   const field = fieldsAt(known, root, holder).find(({ name }) => name === member.key);
-  const isBranch = node && holder.parent === node && holder.key === "conditionalWorkflows";
-  const named = isBranch ? "workflows" : NAMED[member.key];
+  const named = namedBy(known, root, holder, field);
   const list = named
     ? (names[named] ?? [])
     : (field?.enum?.filter((value) => value !== null) ?? (field?.kinds.includes("boolean") ? [true, false] : []));
   return { usual: field?.default, options: list.map((value) => ({ value, info: "" })) };
 }
+
+/**
+ * What a value names: that of the field, or one of a map's.
+ * @param {Known} known @param {Tree | null} root @param {Tree} holder @param {Field | undefined} field
+ */
+function namedBy(known, root, holder, field) {
+  const map = field ? null : fieldsAt(known, root, holder.parent).find(({ name }) => name === holder.key);
+  return namesOf(field?.form ?? map?.of ?? "");
+}
+
+/** The list of names of a form `names:presets`; null for others. @param {string} form */
+export const namesOf = (form) =>
+  form.startsWith("names:") ? /** @type {keyof Names} */ (form.slice("names:".length)) : null;
 
 /**
  * Those that stand nearest first.
@@ -179,7 +184,7 @@ function valuesFor({ holder, member, root }, known) {
  * @param {Known} known
  * @returns {Choice[]}
  */
-function variables(closed, { holder, root }, { index, names }) {
+export function variables(closed, { holder, root }, { index, names }) {
   const number = nodeHolding(root, holder)?.number ?? 1;
   const outputs = nodesIn(root)
     .slice(0, number - 1)

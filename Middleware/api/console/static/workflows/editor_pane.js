@@ -13,17 +13,20 @@ import { isWorkflow, kindOf } from "./workflow_place.js";
  * @typedef {import("./completion.js").Known} Known
  * @typedef {import("./file_view.js").View & {saving: import("./file_view.js").Saving, hand: {current:
  *   import("./text.js").Hand | null},
+ *   n: number | null, choose: (n: number) => void,
  *   atLine: (line: number) => void, reason: string, ran: (run: any) => void}} Props
  */
 
 /** @param {Props} props */
 export function EditorPane(props) {
-  const { file, draft, saving, hand, pane, open, place, ran, reason } = props;
+  const { file, draft, saving, hand, pane, open, place, ran, reason, tab } = props;
   const { conflict } = saving;
   const { TextEditor } = useLoaded(() => import("./text.js"));
   const { Conflict } = useLoaded(() => import("./conflict.js"), conflict !== null);
   const [looksBack, lookBack] = useState(false);
   const { Earlier } = useLoaded(() => import("./earlier.js"), looksBack);
+  const { Form } = useLoaded(() => import("./form.js"), tab === "form" && pane === "text");
+  const known = useKnown(file);
   const { TryIt } = useLoaded(() => import("./try.js"), pane === "try");
   const restore = async (/** @type {string} */ text) => {
     if (await saving.save(draft.base.current.version, text)) {
@@ -34,17 +37,21 @@ export function EditorPane(props) {
   const aside = { path: file.path, user: file.user, close: () => open("text") };
   useKeys({ F8: () => hand.current?.next(), "Ctrl+s": () => reason || saving.save() });
   return html`<div class=${`beside ${isWorkflow(file.path) ? "" : "alone"}`}>
-    <section class="editor" aria-label="Text" hidden=${pane !== "text"}>
+    <section class="editor" aria-label=${tab === "form" ? "Form" : "Text"} hidden=${pane !== "text"}>
       <${Bar} ...${props} lookBack=${() => lookBack(!looksBack)} />
       ${conflict && Conflict && html`<${Conflict} theirs=${conflict.text} mine=${conflict.mine} keep=${saving.keep}
         take=${saving.take} close=${saving.close} />`}
       ${looksBack && !conflict && Earlier && html`<${Earlier} path=${file.path} now=${draft.text.current}
         reason=${reason} restore=${restore} close=${() => lookBack(false)} />`}
-      <div class="textpart" hidden=${conflict !== null || looksBack}>
-        ${TextEditor ? html`<${Written} ...${props} Editor=${TextEditor} />` : html`<pre class="code plain">
+      ${tab === "form" && !conflict && !looksBack && html`<div class="formpart">${Form ? html`<${Form} draft=${draft}
+        hand=${hand} n=${props.n} choose=${props.choose} reason=${reason} known=${known} user=${file.user}
+        toText=${() => props.turnTo("text")} />` : html`<p class="formword dim" role="status">loading</p>`}</div>`}
+      <div class="textpart" hidden=${conflict !== null || looksBack || tab === "form"}>
+        ${TextEditor ? html`<${Written} ...${props} known=${known} Editor=${TextEditor} />`
+          : html`<pre class="code plain">
         ${file.text}</pre>`}
       </div>
-      ${!conflict && !looksBack && html`<${Problems} draft=${draft}
+      ${!conflict && !looksBack && tab === "text" && html`<${Problems} draft=${draft}
         go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
     </section>
     ${pane === "try" && TryIt && html`<${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
@@ -67,24 +74,41 @@ function useLoaded(load, wanted = true) {
 }
 
 /** @param {Props & {lookBack: () => void}} props */
-function Bar({ file, draft, saving, hand, reason, lookBack }) {
+function Bar({ file, draft, saving, hand, reason, lookBack, tab, turnTo }) {
   const lay = () =>
     hand.current?.format() === false && saving.fail("The brackets do not match, so the text cannot be laid out.");
   const { said, failed } = saving.word;
   const bad = failed || (draft.checked.failed && `The text could not be checked: ${draft.checked.failed}`);
   return html`<div class="edbar"><${isWorkflow(file.path) ? "h2" : "h1"} class="path">${file.path}<//>
+      ${isWorkflow(file.path) && html`<${FormOrText} tab=${tab} turnTo=${turnTo} />`}
       <span class="dim" role="status">${draft.unsaved ? "not saved" : said}</span>
       ${isWorkflow(file.path) && html`<button type="button" onClick=${lookBack}>Earlier</button>`}
-      <button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>
+      ${tab === "text" && html`<button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>`}
       <button type="button" class="main" disabled=${reason !== "" || !draft.unsaved} aria-describedby=${reason
         ? "whynot" : null} onClick=${() => saving.save()}>Save</button></div>
     ${reason && html`<p class="edword dim" id="whynot">${reason}</p>`}
     ${bad && html`<p class="edword bad" role="alert">${bad}</p>`}`;
 }
 
-/** @param {Props & {Editor: unknown}} props */
-function Written({ file, draft, node, saving, hand, atLine, reason, Editor }) {
-  const known = useKnown(file);
+/** Two tabs over one document. @param {{tab: string, turnTo: (tab: string) => void}} props */
+function FormOrText({ tab, turnTo }) {
+  const other = tab === "form" ? "text" : "form";
+  const step = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    event.preventDefault();
+    turnTo(other);
+    const list = /** @type {HTMLElement} */ (event.currentTarget);
+    /** @type {HTMLElement | null} */ (list.querySelector(`[data-tab=${other}]`))?.focus();
+  };
+  const one = (/** @type {string} */ name, /** @type {string} */ title) =>
+    html`<button type="button" role="tab" data-tab=${name} aria-selected=${tab === name}
+      tabindex=${tab === name ? 0 : -1} onClick=${() => turnTo(name)}>${title}</button>`;
+  return html`<div class="seg" role="tablist" aria-label="Form or text" onKeyDown=${step}>${one("form", "Form")}
+    ${one("text", "Text")}</div>`;
+}
+
+/** @param {Props & {Editor: unknown, known: Known | null}} props */
+function Written({ file, draft, node, saving, hand, atLine, reason, known, Editor }) {
   const typed = (/** @type {string} */ text) => {
     draft.typed(text);
     saving.say("");

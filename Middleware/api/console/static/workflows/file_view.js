@@ -1,6 +1,6 @@
 // @ts-check
 // One open file: its picture in the middle, its text (or Try it, or Dry run) at the right, which know of each other.
-import { html, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { html, signal, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { checker } from "./checker.js";
 import { EditorPane } from "./editor_pane.js";
@@ -21,6 +21,9 @@ import { addressOf, isWorkflow } from "./workflow_place.js";
  * @typedef {import("./workflow_place.js").Place} Place
  */
 
+/** Which of Form and Text was used last. */
+const TAB = "console.tab";
+
 /** What the server does not tell of a file that is no workflow. */
 const NO_WORKFLOW = { graph: null, last: null, kind: "", user: "" };
 
@@ -37,8 +40,8 @@ export function FileView({ place, changed }) {
 
 /**
  * @typedef {{file: WorkflowFile, place: Place, draft: Draft, node: import("./workflow_types.js").GraphNode | null,
- *   pane: string, open: (pane: string) => void}} View
- *   what both sides show; `node`: the one that is chosen
+ *   pane: string, open: (pane: string) => void, tab: string, turnTo: (tab: string) => void}} View
+ *   what both sides show; `node`: the one that is chosen; `tab`: `form` or `text`
  */
 
 /** @param {{file: WorkflowFile, place: Place, changed: () => void}} props */
@@ -48,6 +51,11 @@ function OpenFile({ file, place, changed }) {
   const saving = useSaving(file, draft, hand, changed);
   const [chosen, setChosen] = useState(place.node);
   const [pane, setPane] = useState(place.pane);
+  const [tab, setTab] = useState(localStorage.getItem(TAB) ?? "");
+  const turnTo = (/** @type {string} */ name) => {
+    localStorage.setItem(TAB, name);
+    setTab(name);
+  };
   const [ran, setRan] = useState(/** @type {import("../shared/types.js").Run | null} */ (null));
   const { good } = draft;
   useEffect(() => setPane(place.pane), [place.pane, place.run]);
@@ -72,10 +80,18 @@ function OpenFile({ file, place, changed }) {
     node: good?.graph.nodes.find(({ n }) => n === chosen) ?? null,
     pane,
     open: setPane,
+    tab: isWorkflow(file.path) && tab ? tab : "text",
+    turnTo,
+  };
+  /** The first node that is chosen here opens the form. @param {number} n */
+  const pick = (n) => {
+    if (!tab) turnTo("form");
+    choose(n);
   };
   return html`${isWorkflow(file.path) && html`<${Picture} ...${view} times=${ran ? timesIn(ran, file.path) : file.last}
-    choose=${choose} />`}
-    <${EditorPane} ...${view} saving=${saving} hand=${hand} atLine=${atLine} reason=${reason} ran=${setRan} />`;
+    choose=${pick} />`}
+    <${EditorPane} ...${view} n=${chosen} choose=${choose} saving=${saving} hand=${hand} atLine=${atLine}
+      reason=${reason} ran=${setRan} />`;
 }
 
 /**
@@ -92,7 +108,7 @@ function timesIn({ id, at, nodes }, path) {
   return { id, at, nodes: Object.fromEntries(times) };
 }
 
-/** The text that is typed, and what the server says of it. @param {WorkflowFile} file */
+/** The text that is typed, also as a signal (`now`), and what the server says of it. @param {WorkflowFile} file */
 function useDraft(file) {
   const [checked, setChecked] = useState(
     /** @type {Checked} */ ({ text: file.text, problems: file.problems, graph: file.graph, failed: "" }),
@@ -102,6 +118,7 @@ function useDraft(file) {
   );
   const [unsaved, setUnsaved] = useState(false);
   const text = useRef(file.text);
+  const [now] = useState(() => signal(file.text));
   const base = useRef({ text: file.text, version: file.version });
   const isUnsaved = () => text.current !== base.current.text;
   const told = useCallback((/** @type {Partial<Checked> & {text: string}} */ answer) => {
@@ -126,17 +143,18 @@ function useDraft(file) {
     [file.path, file.user],
   );
   useEffect(() => check.stop, [check]);
-  const typed = (/** @type {string} */ now) => {
-    text.current = now;
+  const typed = (/** @type {string} */ words) => {
+    text.current = words;
+    now.value = words;
     setUnsaved(isUnsaved());
-    if (isWorkflow(file.path)) check.typed(now);
+    if (isWorkflow(file.path)) check.typed(words);
   };
-  /** The file holds another text from now on. @param {string} now @param {string} version */
-  const rebase = (now, version) => {
-    base.current = { text: now, version };
+  /** The file holds another text from now on. @param {string} words @param {string} version */
+  const rebase = (words, version) => {
+    base.current = { text: words, version };
     setUnsaved(isUnsaved());
   };
-  return { checked, good, unsaved, isUnsaved, text, base, typed, told, rebase };
+  return { checked, good, unsaved, isUnsaved, text, now, base, typed, told, rebase };
 }
 
 /** @typedef {ReturnType<typeof useDraft>} Draft */

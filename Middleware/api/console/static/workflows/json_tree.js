@@ -4,10 +4,11 @@
 
 /**
  * @typedef {{kind: string, start: number, end: number}} Token kind: one of `{ } [ ] , :`, `string`, `word`, `comment`
- * @typedef {{key: string, colon: boolean, value: Tree | null}} Member of an object, or an item of a list, which has no
- *   key
- * @typedef {{kind: "object" | "array" | "value", members: Member[], value: unknown, parent: Tree | null, key: string}}
- *   Tree
+ * @typedef {{key: string, colon: boolean, value: Tree | null, start: number, end: number, comma: number | null}} Member
+ *   of an object, or an item of a list, which has no key; `start`, `end`: of key and value; `comma`: of the one behind
+ *   it
+ * @typedef {{kind: "object" | "array" | "value", members: Member[], value: unknown, parent: Tree | null, key: string,
+ *   start: number, end: number, closed: boolean}} Tree `closed`: its last bracket is there
  * @typedef {"key" | "colon" | "value" | "comma"} Wants
  * @typedef {{token: Token, role: "key" | "value", member: Member | null, holder: Tree | null, wanted: Wants}} Spot
  *   `wanted`: what the text wanted there
@@ -57,20 +58,28 @@ class Reader {
   take(token, word) {
     const { holder, wants: wanted } = this;
     const opens = token.kind === "{" || token.kind === "[";
-    if (!opens && token.kind !== "string" && token.kind !== "word") return this.#mark(token.kind);
+    if (!opens && token.kind !== "string" && token.kind !== "word") return this.#mark(token);
     const role = !opens && holder?.kind === "object" && wanted !== "value" ? "key" : "value";
     if (role === "key" || holder?.kind === "array") {
-      this.member = { key: role === "key" ? String(valueOf(word)) : "", colon: false, value: null };
+      const { start, end } = token;
+      this.member = {
+        key: role === "key" ? String(valueOf(word)) : "",
+        colon: false,
+        value: null,
+        start,
+        end,
+        comma: null,
+      };
       holder?.members.push(this.member);
     }
     const { member } = this;
     if (role === "key") this.wants = "colon";
-    else this.#put(opens ? (token.kind === "{" ? "object" : "array") : "value", word);
+    else this.#put(opens ? (token.kind === "{" ? "object" : "array") : "value", word, token);
     return { token, role, member, holder, wanted };
   }
 
-  /** @param {Tree["kind"]} kind @param {string} word */
-  #put(kind, word) {
+  /** @param {Tree["kind"]} kind @param {string} word @param {Token} token */
+  #put(kind, word, { start, end }) {
     const { holder, member } = this;
     /** @type {Tree} */
     const tree = {
@@ -79,25 +88,39 @@ class Reader {
       value: kind === "value" ? valueOf(word) : undefined,
       parent: holder,
       key: member?.key ?? "",
+      start,
+      end,
+      closed: kind === "value",
     };
     if (!holder) this.root ??= tree;
-    else if (member) member.value ??= tree;
+    else if (member && !member.value) Object.assign(member, { value: tree, end });
     this.wants = "comma";
     if (kind !== "value") this.#goTo(tree, kind === "object" ? "key" : "value", null);
   }
 
-  /** @param {string} kind @returns {null} */
-  #mark(kind) {
-    if (kind === ",") this.#goTo(this.holder, this.holder?.kind === "object" ? "key" : "value", null);
-    else if (kind === ":" && this.member) {
-      this.member.colon = true;
+  /** @param {Token} token @returns {null} */
+  #mark({ kind, start, end }) {
+    if (kind === ",") {
+      const last = this.holder?.members.at(-1);
+      if (last) last.comma ??= start;
+      this.#goTo(this.holder, this.holder?.kind === "object" ? "key" : "value", null);
+    } else if (kind === ":" && this.member) {
+      Object.assign(this.member, { colon: true, end });
       this.wants = "value";
     } else if (kind !== ":") {
       let closed = this.holder;
       while (closed && closed.kind !== (kind === "}" ? "object" : "array")) closed = closed.parent;
-      if (closed) this.#goTo(closed.parent, "comma", closed.parent?.members.at(-1) ?? null);
+      if (closed) this.#close(closed, end);
     }
     return null;
+  }
+
+  /** @param {Tree} tree @param {number} end */
+  #close(tree, end) {
+    const member = tree.parent?.members.at(-1) ?? null;
+    Object.assign(tree, { end, closed: true });
+    if (member?.value === tree) member.end = end;
+    this.#goTo(tree.parent, "comma", member);
   }
 
   /** @param {Tree | null} holder @param {Wants} wants @param {Member | null} member */

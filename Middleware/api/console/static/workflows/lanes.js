@@ -2,6 +2,8 @@
 // Which arcs the picture of a workflow has, and which lane each runs in. Pure: rows and uses in, arcs out.
 // Source: spec console.md 9.4, vector 16.5.
 
+import { hueOf } from "../shared/hues.js";
+
 /**
  * @typedef {{n: number, uses: {n: number}[]}} Using
  * @typedef {{from: number, to: number, ends: number[]}} Arc `from` and `to` count rows from 0; `ends`: the nodes at
@@ -52,17 +54,13 @@ export function edgesOf(arcs, rights, cards) {
 }
 
 /**
- * The eight hues of the endpoints, by the order in which they appear in the file.
+ * The hues of the endpoints.
  * @param {{endpoint: {name: string | null, written: string} | null}[]} nodes
  * @returns {Map<string, number>} the shown name of an endpoint -> 1 to 8
  */
 export function huesOf(nodes) {
-  const hues = new Map();
-  for (const { endpoint } of nodes) {
-    const name = endpoint && shownName(endpoint);
-    if (name && !hues.has(name)) hues.set(name, (hues.size % 8) + 1);
-  }
-  return hues;
+  const names = nodes.flatMap(({ endpoint }) => (endpoint ? shownName(endpoint) : []));
+  return new Map(names.map((name) => [name, hueOf(name)]));
 }
 
 /**

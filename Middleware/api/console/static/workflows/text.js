@@ -13,9 +13,11 @@ import { listed } from "../shared/words.js";
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {import("./completion.js").Known} Known
  * @typedef {{text: () => string, set: (text: string) => void, format: () => boolean, go: (problem: Problem) => void,
- *   next: () => void,
+ *   next: () => void, edit: (steps: import("./json_edit.js").Change[][], event: string) => void,
+ *   back: (forth: boolean) => number | null,
  *   show: (lines: [number, number] | null) => void, underline: (problems: Problem[], checked: string) => void}} Hand
- *   what others do with the editor
+ *   what others do with the editor; `edit`: several steps that one undo takes back; `back`: undo or redo, and where the
+ *   text changed, null: nothing did
  */
 
 /** Rows of the list of completions, which moves with the choice instead of scrolling: the focus stays in the text. */
@@ -68,8 +70,19 @@ function handOf(view) {
     },
     go(problem) {
       const { from } = rangeOf(text(), problem);
-      view.dispatch({ selection: { anchor: from }, effects: cm.EditorView.scrollIntoView(from, { y: "center" }) });
       view.focus();
+      view.dispatch({ selection: { anchor: from }, effects: cm.EditorView.scrollIntoView(from, { y: "center" }) });
+    },
+    edit(steps, event) {
+      const [first, ...others] = steps.filter((changes) => changes.length);
+      if (!first) return;
+      const specs = others.map((changes) => ({ changes, sequential: true }));
+      view.dispatch({ changes: first, userEvent: event }, ...specs);
+    },
+    back(forth) {
+      const before = text();
+      if (!(forth ? cm.redo : cm.undo)(view)) return null;
+      return changedAt(before, text());
     },
     next() {
       view.focus();
@@ -90,6 +103,15 @@ function handOf(view) {
       );
     },
   };
+}
+
+/** Behind what differs. @param {string} before @param {string} after */
+function changedAt(before, after) {
+  let end = 0;
+  while (end < Math.min(before.length, after.length) && before.at(-1 - end) === after.at(-1 - end)) end++;
+  let start = 0;
+  while (start < after.length && before[start] === after[start]) start++;
+  return Math.max(start, after.length - end);
 }
 
 /** @param {Now} now */
@@ -119,9 +141,10 @@ function extensions(now) {
     cm.hoverTooltip((/** @type {cm.EditorView} */ view, /** @type {number} */ at) => tooltip(described(view, at, now))),
     overLines,
     chosenLines,
-    cm.EditorView.updateListener.of((/** @type {any} */ { state, docChanged, selectionSet }) => {
+    cm.EditorView.updateListener.of((/** @type {any} */ { view, state, docChanged, selectionSet }) => {
       if (docChanged) now.current.typed(state.doc.toString());
-      if (docChanged || selectionSet) now.current.atLine(state.doc.lineAt(state.selection.main.head).number);
+      if (view.hasFocus && (docChanged || selectionSet))
+        now.current.atLine(state.doc.lineAt(state.selection.main.head).number);
     }),
     cm.keymap.of([
       { key: "F1", run: (/** @type {cm.EditorView} */ view) => (tellAbout(view, now), true), preventDefault: true },

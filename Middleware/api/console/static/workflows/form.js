@@ -1,0 +1,234 @@
+// @ts-check
+// The form of the chosen node, over the document that Text holds: each change is the smallest edit of it. Ctrl+Z
+// anywhere in it undoes there. Source: spec workbench.md 1.
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { namesOf, variables } from "./completion.js";
+import { Field } from "./form_field.js";
+import { fieldOf, firstValue, formOf, found, isJson, labelOf } from "./form_model.js";
+import { changeValue, insertBehind, memberOf, moveItem, quoted, removeMember, setField } from "./json_edit.js";
+import { nodeHolding, nodesIn, placeAt, read } from "./json_tree.js";
+import { huesOf, shownName } from "./lanes.js";
+import { addressOf } from "./workflow_place.js";
+
+/**
+ * @typedef {import("./completion.js").Known} Known
+ * @typedef {import("./completion.js").Field} FieldOfIndex
+ * @typedef {import("./json_tree.js").Tree} Tree
+ * @typedef {import("./json_edit.js").Change} Change
+ * @typedef {import("./workflow_types.js").Problem} Problem
+ * @typedef {{draft: import("./file_view.js").Draft, hand: {current: import("./text.js").Hand | null}, n: number | null,
+ *   choose: (n: number) => void, reason: string, known: Known | null, toText: () => void, user: string}} Props
+ */
+
+/** @param {Props} props */
+export function Form(props) {
+  const { draft, n, known, toText } = props;
+  const text = draft.now.value;
+  const { root, good } = useMemo(() => ({ ...read(text), good: isJson(text) }), [text]);
+  const node = n === null ? undefined : nodesIn(root)[n - 1];
+  if (!known) return html`<p class="formword dim" role="status">loading</p>`;
+  if (!good)
+    return html`<${Instead} toText=${toText}>The text is not JSON at the moment, so it cannot be shown as a form.<//>`;
+  if (n === null || !node) return html`<p class="formword dim">Choose a node in the picture to see its fields.</p>`;
+  if (node.kind !== "object")
+    return html`<${Instead} toText=${toText}>Node ${n} is not an object, so it cannot be shown as a form.<//>`;
+  return html`<${NodeForm} key=${n} ...${props} n=${n} known=${known} text=${text} root=${root} node=${node} />`;
+}
+
+/** @param {{toText: () => void, children?: unknown}} props */
+const Instead = ({ toText, children }) =>
+  html`<div class="formword"><p>${children}</p><button type="button" onClick=${toText}>Show the text</button></div>`;
+
+/** @param {Props & {n: number, known: Known, text: string, root: Tree, node: Tree}} props */
+function NodeForm(props) {
+  const { draft, hand, n, choose, reason, known, text, root, node } = props;
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const caret = useRef(/** @type {number | null} */ (null));
+  const { groups, rest } = useMemo(() => formOf(node, known.index), [node, known]);
+  const problems = draft.checked.problems.filter((problem) => problem.node === n);
+  const shown = new Set(groups.flatMap(({ fields }) => fields.map(({ field }) => field.name)));
+  const others = problems.filter(({ pointer }) => !shown.has(fieldOf(pointer)));
+  const hints = useHints(props, n, node, root, known, problems);
+
+  /** @param {(text: string, node: Tree) => Change[]} make @param {string} [event] */
+  const change = (make, event = "form") => {
+    const now = draft.text.current;
+    const there = nodesIn(read(now).root)[n - 1];
+    if (there && !reason) hand.current?.edit([make(now, there)], event);
+  };
+  const edits = {
+    write: (/** @type {string} */ name, /** @type {string} */ written) =>
+      change((now, there) => setField(now, there, name, written), "input.type"),
+    reset: (/** @type {string} */ name) =>
+      change((now, there) => {
+        const member = memberOf(there, name);
+        return member ? removeMember(now, there, member) : [];
+      }),
+    within: (/** @type {string} */ name) => within(change, name),
+  };
+  const step = (/** @type {KeyboardEvent} */ event) => {
+    const key = event.key.toLowerCase();
+    if (!(event.ctrlKey || event.metaKey) || event.altKey || (key !== "z" && key !== "y")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const at = hand.current?.back(key === "y" || event.shiftKey);
+    if (at === null || at === undefined) return;
+    caret.current = at;
+    const holder = placed(draft.text.current, at);
+    if (holder && holder.number !== n) choose(holder.number);
+  };
+  useLayoutEffect(() => {
+    if (caret.current === null || !box.current) return;
+    const at = caret.current;
+    caret.current = null;
+    focusAt(box.current, node, text, at);
+  });
+  return html`<div class="form" ref=${box} onKeyDown=${step}>
+    ${others.map(({ level, message }) => html`<p class=${`fault ${level}`}>${message}</p>`)}
+    ${groups.map(
+      ({ name, title, fields }) => html`<section class="fields" key=${name} aria-label=${title || "What it is"}>
+        ${title && html`<h3>${title}</h3>`}
+        ${fields.map(
+          (one) => html`<${Field} key=${one.field.name} ...${one} n=${n} text=${text} off=${reason !== ""}
+            problems=${problems.filter(({ pointer }) => fieldOf(pointer) === one.field.name)} hints=${hints}
+            edits=${edits} />`,
+        )}</section>`,
+    )}
+    ${!reason && html`<${AddField} rest=${rest} add=${(/** @type {FieldOfIndex} */ field) => {
+      change((now, there) => setField(now, there, field.name, firstValue(field)));
+      requestAnimationFrame(() => focusField(box.current, field.name));
+    }} />`}
+  </div>`;
+}
+
+/**
+ * Edits of the members of a list or map.
+ * @param {(make: (text: string, node: Tree) => Change[], event?: string) => void} change
+ * @param {string} name
+ * @returns {import("./form_controls.js").Within}
+ */
+function within(change, name) {
+  const into = (/** @type {(text: string, holder: Tree) => Change[]} */ make, event = "form") =>
+    change((now, there) => {
+      const holder = memberOf(there, name)?.value;
+      return holder ? make(now, holder) : [];
+    }, event);
+  return {
+    set: (at, written, key) =>
+      into((now, holder) => {
+        const member = holder.members[at];
+        if (key === undefined) return member.value ? changeValue(now, member.value, written) : [];
+        const end = member.start + (/^"(?:[^"\\]|\\.)*"/.exec(now.slice(member.start))?.[0].length ?? 0);
+        return [{ from: member.start, to: end, insert: quoted(key) }];
+      }, "input.type"),
+    add: (written) =>
+      change((now, there) => {
+        const holder = memberOf(there, name)?.value;
+        if (holder) return insertBehind(now, holder, written);
+        return setField(now, there, name, written.includes(":") ? `{${written}}` : `[${written}]`);
+      }),
+    out: (at) => into((now, holder) => removeMember(now, holder, holder.members[at])),
+    move: (from, to) => into((now, holder) => moveItem(now, holder, from, to)),
+  };
+}
+
+/** The node at a place of the text. @param {string} text @param {number} at */
+function placed(text, at) {
+  const place = placeAt(text, at) ?? placeAt(text, at - 1);
+  return place ? nodeHolding(place.root, place.holder) : null;
+}
+
+/**
+ * The box of the field that holds a place of the text, with the caret there.
+ * @param {HTMLElement} box
+ * @param {Tree} node
+ * @param {string} text
+ * @param {number} at
+ */
+function focusAt(box, node, text, at) {
+  const member = node.members.find(({ start, end }) => start <= at && at <= end);
+  if (!member?.value) return;
+  const written = text.slice(member.value.start, Math.max(at, member.value.start + 1));
+  const letters = (written.slice(1).match(/\\u[0-9a-fA-F]{4}|\\[^]|[^\\]/g) ?? []).length;
+  focusField(box, member.key, letters);
+}
+
+/** @param {HTMLElement | null} box @param {string} name @param {number} [at] */
+export function focusField(box, name, at) {
+  const field = box?.querySelector(`[data-field="${CSS.escape(name)}"]`);
+  const target = /** @type {any} */ (field?.querySelector(".textfield, input, select, textarea, [tabindex]"));
+  if (target?.focusAt) return target.focusAt(at ?? Number.MAX_SAFE_INTEGER);
+  target?.focus();
+  if (at !== undefined && target?.type === "text") target.setSelectionRange(at, at);
+}
+
+/** What helps to fill fields in: names that exist, variables, and how a placeholder looks.
+ * @param {Props} props @param {number} n @param {Tree} node @param {Tree} root @param {Known} known @param {Problem[]}
+ *   problems */
+function useHints({ draft, user }, n, node, root, known, problems) {
+  const graph = draft.good?.graph;
+  const hues = useMemo(() => huesOf(graph?.nodes ?? []), [graph]);
+  const own = graph?.nodes.find((one) => one.n === n);
+  return {
+    user,
+    namesFor: (/** @type {string} */ form) => {
+      const list = namesOf(form);
+      return list ? (known.names[list] ?? []) : [];
+    },
+    page: known.index.types.find((type) => type.name === own?.type)?.page ?? "nodes/Standard",
+    summaryOf: (/** @type {string} */ type) => known.index.types.find(({ name }) => name === type)?.summary ?? "",
+    endpoint: own?.endpoint ?? null,
+    endpointAddress: own?.endpoint?.file ? addressOf({ path: own.endpoint.file }) : null,
+    choices: (/** @type {boolean} */ closed) =>
+      variables(closed, /** @type {any} */ ({ holder: node, root }), known),
+    lookOf: (/** @type {string} */ name, /** @type {string} */ field) => {
+      const said = problems.filter(({ pointer }) => fieldOf(pointer) === field);
+      if (said.some(({ message }) => message.includes(`{${name}}`))) return "ph-wrong";
+      const source = /^agent(\d+)(?:Output|Thinking|ToolCalls|Candidates)$/.exec(name);
+      const from = source && graph?.nodes.find((one) => one.n === Number(source[1]));
+      const endpoint = from?.endpoint && shownName(from.endpoint);
+      return endpoint ? `ph-e${hues.get(endpoint)}` : "ph-var";
+    },
+  };
+}
+
+/** @typedef {ReturnType<typeof useHints>} Hints */
+
+/**
+ * Fields that are not there yet, found by name and by what they do.
+ * @param {{rest: FieldOfIndex[], add: (field: FieldOfIndex) => void}} props
+ */
+function AddField({ rest, add }) {
+  const [wanted, setWanted] = useState("");
+  const [at, setAt] = useState(0);
+  const id = useId();
+  const fields = wanted.trim() ? found(rest, wanted).slice(0, 8) : [];
+  useEffect(() => setAt(0), [wanted]);
+  const take = (/** @type {FieldOfIndex} */ field) => {
+    add(field);
+    setWanted("");
+  };
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape" && wanted) setWanted("");
+    else if (event.key === "Enter" && fields[at]) take(fields[at]);
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp")
+      setAt((at + (event.key === "ArrowDown" ? 1 : fields.length - 1)) % Math.max(1, fields.length));
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return html`<section class="fields addfield"><div class="field wide">
+    <label class="lab" for=${id}>Add a field</label>
+    <input id=${id} type="search" role="combobox" autocomplete="off" aria-expanded=${fields.length > 0}
+      aria-controls=${`${id}-list`} aria-activedescendant=${fields[at] ? `${id}-${at}` : null}
+      placeholder=${`${rest.length} more: by name or what it does`} value=${wanted} onKeyDown=${keys}
+      onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} />
+    <ul class="opts" role="listbox" id=${`${id}-list`} aria-label="Fields" hidden=${!fields.length}>
+      ${fields.map(
+        (field, place) => html`<li class="opt" role="option" id=${`${id}-${place}`} aria-selected=${place === at}
+          onMouseDown=${(/** @type {Event} */ event) => {
+            event.preventDefault();
+            take(field);
+          }}><b>${labelOf(field.name)}</b> <code>${field.name}</code><small>${field.description}</small></li>`,
+      )}</ul></div></section>`;
+}

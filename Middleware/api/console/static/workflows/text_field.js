@@ -1,0 +1,182 @@
+// @ts-check
+// A text with variables, in a form: plain text with real line ends, its placeholders marked, not replaced. It keeps no
+// history of its own: what is typed is told, and what it is told to show it takes over.
+import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact.js";
+import * as cm from "../vendor/editor.js";
+import { distance } from "./completion.js";
+import { rootIn } from "./editor_look.js";
+
+/**
+ * @typedef {import("./completion.js").Choice} Choice
+ * @typedef {{name: string, look: string}} Look of a placeholder
+ * @typedef {{value: string, label: string, about: string, writable: boolean, lookOf: (name: string) => string,
+ *   choices: (closed: boolean) => Choice[], changed: (text: string) => void, id: string}} Props
+ *   `lookOf`: the class of a placeholder; `about`: id of what describes it
+ */
+
+const hues = Object.fromEntries(
+  Array.from({ length: 8 }, (_, at) => [
+    `.ph-e${at + 1}`,
+    { color: `var(--e${at + 1})`, backgroundColor: `color-mix(in srgb, var(--e${at + 1}) 11%, transparent)` },
+  ]),
+);
+const theme = cm.EditorView.theme({
+  "&": { color: "var(--ink)", backgroundColor: "var(--panel)", font: "var(--code)" },
+  "&.cm-focused": { outline: "none" },
+  ".cm-scroller": { font: "var(--code)", overflow: "auto", maxHeight: "calc(24 * 1.55em + 16px)" },
+  ":host([data-large]) & .cm-scroller": { maxHeight: "none" },
+  ".cm-content": { caretColor: "var(--ink)", padding: "8px 0" },
+  ".cm-line": { padding: "0 10px" },
+  ".cm-cursor": { borderLeftColor: "var(--ink)" },
+  ".ph": { borderRadius: "4px", padding: "1px 2px", margin: "0 -2px" },
+  ".ph-var": { color: "var(--accent)", backgroundColor: "color-mix(in srgb, var(--accent) 11%, transparent)" },
+  ".ph-wrong": { color: "var(--wait)", textDecoration: "underline wavy 1px", textUnderlineOffset: "4px" },
+  ...hues,
+  ".cm-tooltip": {
+    background: "var(--panel)",
+    color: "var(--ink)",
+    border: "1px solid var(--line)",
+    borderRadius: "6px",
+    font: "var(--text)",
+  },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--code)", maxHeight: "none", minWidth: "200px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px", lineHeight: "18px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { background: "var(--pick)", color: "var(--ink)" },
+  ".cm-completionDetail": { color: "var(--soft)", fontStyle: "normal", font: "12px/16px system-ui, sans-serif" },
+  ".cm-completionInfo": { padding: "6px 10px", font: "var(--text)", maxWidth: "300px" },
+});
+
+const PLACEHOLDER = /\{+\s*([A-Za-z_][\w-]*)[^{}\n]*\}+/g;
+/** What the form puts there is nobody's typing. */
+const told = /** @type {cm.AnnotationType<boolean>} */ (cm.Annotation.define());
+const SHOWN_CHOICES = 12;
+
+/** The names of the placeholders of a text, each once. @param {string} text */
+export const namesIn = (text) => [...new Set([...text.matchAll(PLACEHOLDER)].map((match) => match[1]))];
+
+/** @param {Props} props */
+export function TextField(props) {
+  const { value, id } = props;
+  const host = useRef(/** @type {any} */ (null));
+  const view = useRef(/** @type {cm.EditorView | null} */ (null));
+  const pending = useRef(/** @type {string[]} */ ([])); // told, and not seen in the document yet
+  const now = useRef(props);
+  now.current = {
+    ...props,
+    changed(text) {
+      pending.current.push(text);
+      props.changed(text);
+    },
+  };
+  useEffect(() => {
+    const root = rootIn(host.current);
+    view.current = new cm.EditorView({
+      root,
+      parent: root,
+      state: cm.EditorState.create({ doc: value, extensions: extensions(now) }),
+    });
+    host.current.focusAt = (/** @type {number} */ at) => {
+      view.current?.focus();
+      const anchor = Math.min(at, view.current?.state.doc.length ?? 0);
+      view.current?.dispatch({ selection: { anchor }, scrollIntoView: true });
+    };
+    return () => view.current?.destroy();
+  }, []);
+  useLayoutEffect(() => {
+    const at = pending.current.lastIndexOf(value);
+    pending.current = at < 0 ? [] : pending.current.slice(at + 1);
+    show(view.current, at < 0 ? value : null);
+  });
+  return html`<div class="textfield" id=${id} ref=${host} data-writable=${props.writable}></div>`;
+}
+
+/**
+ * Takes over what the document holds: only what differs. Placeholders are marked anew in any case.
+ * @param {cm.EditorView | null} view
+ * @param {string | null} value null: what is shown
+ */
+function show(view, value) {
+  const before = view?.state.doc.toString();
+  if (!view || before === undefined || value === null || before === value) return view?.dispatch({});
+  const most = Math.min(before.length, value.length);
+  let from = 0;
+  while (from < most && before[from] === value[from]) from++;
+  let end = 0;
+  while (end < most - from && before.at(-1 - end) === value.at(-1 - end)) end++;
+  const insert = value.slice(from, value.length - end);
+  view.dispatch({
+    changes: { from, to: before.length - end, insert },
+    annotations: told.of(true),
+    ...(view.hasFocus ? { selection: { anchor: from + insert.length }, scrollIntoView: true } : {}),
+  });
+}
+
+/** @param {{current: Props}} now */
+function extensions(now) {
+  const { writable, label, about } = now.current;
+  return [
+    theme,
+    cm.EditorView.lineWrapping,
+    cm.EditorState.readOnly.of(!writable),
+    cm.EditorState.lineSeparator.of("\n"),
+    cm.EditorView.contentAttributes.of({
+      "aria-label": `${label}. ${about}`,
+      "aria-readonly": String(!writable),
+      "aria-multiline": "true",
+      tabindex: "0",
+    }),
+    marks(now),
+    cm.autocompletion({
+      override: [completed(now)],
+      icons: false,
+      activateOnTyping: writable,
+      maxRenderedOptions: SHOWN_CHOICES,
+    }),
+    cm.EditorView.domEventHandlers({
+      beforeinput: (event) => event.inputType.startsWith("history") && (event.preventDefault(), true),
+    }),
+    cm.EditorView.updateListener.of((/** @type {any} */ { docChanged, transactions, state }) => {
+      const isTold = transactions.some((/** @type {any} */ one) => one.annotation(told));
+      if (docChanged && !isTold) now.current.changed(state.doc.toString());
+    }),
+    cm.keymap.of([...cm.completionKeymap, ...cm.defaultKeymap]),
+  ];
+}
+
+/** Placeholders, marked where they stand. @param {{current: Props}} now */
+const marks = (now) =>
+  cm.ViewPlugin.define(
+    (view) => {
+      const made = (/** @type {cm.EditorView} */ { state: { doc } }) => {
+        const found = [...doc.toString().matchAll(PLACEHOLDER)];
+        return cm.Decoration.set(
+          found.map((match) => {
+            const from = /** @type {number} */ (match.index);
+            const look = now.current.lookOf(match[1]);
+            return cm.Decoration.mark({ class: `ph ${look}` }).range(from, from + match[0].length);
+          }),
+        );
+      };
+      const plugin = {
+        decorations: made(view),
+        update(/** @type {any} */ change) {
+          plugin.decorations = made(change.view);
+        },
+      };
+      return plugin;
+    },
+    { decorations: (plugin) => plugin.decorations },
+  );
+
+/** @param {{current: Props}} now */
+const completed = (now) => (/** @type {cm.CompletionContext} */ context) => {
+  const open = context.matchBefore(/\{\w*/);
+  if (!open || !now.current.writable) return null;
+  const typed = open.text.slice(1);
+  const isClosed = context.state.sliceDoc(context.pos, context.pos + 1) === "}";
+  const options = now.current
+    .choices(isClosed)
+    .sort((a, b) => distance(typed, a.label) - distance(typed, b.label))
+    .map(({ label, detail, info, insert }) => ({ label, detail, info: info || undefined, apply: insert }));
+  return { from: open.from + 1, options, filter: false };
+};
