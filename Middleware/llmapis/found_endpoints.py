@@ -1,4 +1,4 @@
-"""Endpoint files for model servers that were found: what stands in one, and which files use a server already.
+"""Endpoint files for model servers that were found: what stands in one.
 
 Shared by `--setup` and the console's Find servers; writes nothing. Source: spec workbench.md 6, 7.
 """
@@ -11,17 +11,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from Middleware.common.types import JsonObject
-from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import EXAMPLE
-from Middleware.llmapis.find_servers import files_that_use
 
 CONTAINER_MARK = Path("/.dockerenv")
 HOST_OF_CONTAINER = "host.docker.internal"
 KEY_VARIABLE = "MODEL_API_KEY"
 CONTEXT = 8192
 """Tokens. What a server on one's own machine has at least, mostly; services say no limit here."""
-EXAMPLES = "Endpoints/examples/"
-"""Files to copy from: they say nothing of what is used."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _CLEANING: Mapping[str, object] = {
     "removeThinking": True,
@@ -68,12 +63,3 @@ def key_variable_of(url: str) -> str:
     labels = (urlsplit(url).hostname or "").split(".")
     word = re.sub(r"\W", "_", labels[-2]).upper() if len(labels) > 1 and not labels[-1].isdecimal() else ""
     return f"{word}_API_KEY" if is_variable_name(word) else KEY_VARIABLE
-
-
-def own_files_that_use(snapshot: ConfigSnapshot, url: str) -> list[str]:
-    """The endpoint files of this address, without the examples."""
-    return [
-        file
-        for file in files_that_use(snapshot, url)
-        if not file.startswith(EXAMPLES) and not file.endswith(f"{EXAMPLE}.json")
-    ]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from Middleware.config.loader import ConfigTree
 from Middleware.llmapis.found_endpoints import (
     endpoint_document,
     is_variable_name,
     likely_model,
-    own_files_that_use,
 )
 
 URL = "http://127.0.0.1:8080"
@@ -51,12 +47,3 @@ def test_the_model_that_talks(models, likely):
 def test_names_of_variables(name, is_one):
     """A key looks otherwise."""
     assert is_variable_name(name) is is_one
-
-
-def test_examples_use_no_server(tmp_path):
-    for file in ("examples/A", "lan/B.example", "lan/Mine"):
-        path = tmp_path / "Endpoints" / f"{file}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"endpoint": URL, "apiTypeConfigFileName": "Api"}))
-    used = own_files_that_use(ConfigTree(tmp_path).snapshot(), URL)
-    assert used == ["Endpoints/lan/Mine.json"]

@@ -46,6 +46,7 @@ from Middleware.llmapis.find_servers import (
     FoundServer,
     addresses_to_ask,
     find_servers,
+    own_files_that_use,
     search_addresses,
 )
 from Middleware.llmapis.found_endpoints import (
@@ -55,7 +56,6 @@ from Middleware.llmapis.found_endpoints import (
     is_variable_name,
     key_variable_of,
     likely_model,
-    own_files_that_use,
 )
 from Middleware.utilities.config_text import json_bytes
 from Middleware.utilities.install_layout import program, quote_words

@@ -22,6 +22,7 @@ from Middleware.llmapis.find_servers import (
     SPACING_S,
     FoundServer,
     addresses_to_ask,
+    own_files_that_use,
     search_addresses,
 )
 from Middleware.llmapis.found_endpoints import (
@@ -31,7 +32,6 @@ from Middleware.llmapis.found_endpoints import (
     is_variable_name,
     key_variable_of,
     likely_model,
-    own_files_that_use,
 )
 from Middleware.utilities.config_text import json_bytes
 from Middleware.workflows.checks.user_walk import UserWalk
