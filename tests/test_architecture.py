@@ -65,6 +65,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "api_helpers",
         "workflow_gateway",
         "console",
+        "traces",
         "handlers",
         "concurrency_middleware",
         "front_door",
@@ -80,6 +81,7 @@ ONLY_IN = {
     "flask": {"api"},
     "requests": {"llmapis/wire/http.py", "workflows/tools/web.py"},
     "jsonschema": {"config/validation.py"},
+    "opentelemetry": {"api/traces/sending.py"},
     "prometheus_client": {"api/wsgi/metrics.py"},
     "platformdirs": {"utilities/install_layout.py"},
 }

@@ -399,6 +399,8 @@ class FrontDoor:
         trace = life.trace = self.observers.begin(life.request_id, path)
         if trace is not None:
             trace.key = life.asker.shown_name
+            if "HTTP_TRACEPARENT" in environ:
+                trace.caller = environ["HTTP_TRACEPARENT"], environ.get("HTTP_TRACESTATE", "")
             life.at_end(life.end_trace)
             if self._gate is _open_gate:
                 trace.begin()

@@ -182,7 +182,7 @@ class TestTryAgain:
         page = looking.open(server)
         rows(page, 1)
         page.locator(".row").click()
-        page.get_by_role("button", name="Try again").wait_for()
+        page.get_by_role("button", name="Run again", exact=True).wait_for()
         page.keyboard.press("t")
         until(page, lambda: page.get_by_label("text of message 1").count() == 1)
         until(page, lambda: page.get_by_label("text of message 1").input_value() == "Hello there")
@@ -206,7 +206,8 @@ class TestTryAgain:
         rows(page, 1)
         assert "PickRoute > Code" in page.locator(".row").inner_text()
         page.locator(".row").click()
-        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Edit and try").click()
         until(page, lambda: page.get_by_label("What runs").count() == 1)
         until(page, lambda: page.get_by_label("What runs").input_value() == "route")
 

@@ -30,10 +30,12 @@ from Middleware.api.commands.setup_files import (
     write_setup,
 )
 from Middleware.api.commands.setup_questions import NOTHING, Questions
-from Middleware.common.errors import ConfigError
+from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
+from Middleware.config.key_ring import load_key_file
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import KEYS_FILE
 from Middleware.config.users import DEFAULT_PORT, pointer_user, settings_of
 from Middleware.config.validation import ERROR, NOTE
 from Middleware.llmapis.egress import place_of
@@ -346,9 +348,11 @@ def _tell(place: SetupPlace, written: Sequence[Path], wishes: _Wishes, arguments
     if place.is_new and (old := place.public.parent / "DiscussionIds").is_dir():
         words = quote_words("--memory", "import", str(old))
         print(f"Chats that you had before stay in {old}; to take them over: {program()} {words}")
-    print(
-        "\n".join(client_lines(wishes.user, arguments.port or DEFAULT_PORT, bool(arguments.require_api_key)))
-    )
+    keys_file = _keys_file_of(place)
+    key = _key_to_type(keys_file, has_keys=bool(arguments.require_api_key))
+    print("\n".join(client_lines(wishes.user, arguments.port or DEFAULT_PORT, key)))
+    if keys_file is not None:
+        print(_who_may_ask(keys_file, wishes.user, _place_words(place, arguments)))
     if not wishes.starts:
         print(f"Start the server with: {_start_line(place, [wishes.user], arguments)}")
         if other := _usual_user(place, wishes.user):
@@ -366,11 +370,44 @@ def _usual_user(place: SetupPlace, user: str) -> str:
     return usual if usual.casefold() != user else ""
 
 
-def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
-    """What to type into chat programs."""
+def _keys_file_of(place: SetupPlace) -> Path | None:
+    """The keys file that a server of this place would have; None: it would have none."""
+    named = launch_facts().keys_file
+    path = place.config / KEYS_FILE if named is None else named
+    return path if named is not None or os.path.lexists(path) else None
+
+
+def _key_to_type(keys_file: Path | None, *, has_keys: bool) -> str:
+    """Which key clients need; empty: none. `has_keys`: the command line requires some."""
+    ways = ["one of --require-api-key"] if has_keys else []
+    if keys_file is not None:
+        ways.append(f"one of {keys_file.name}")
+    return " or ".join(ways)
+
+
+def _who_may_ask(keys_file: Path, user: str, place: Sequence[str]) -> str:
+    """Which keys of the file open this user, and how to make one. `place`: words that lead to it.
+
+    Source: spec keys.md 2, 7.
+    """
+    try:
+        entries = load_key_file(keys_file)
+    except ConfigMissing:
+        entries = ()
+    except ConfigError as error:
+        return f"The keys file has an error, so the server does not let anybody in: {error}"
+    now = time.time()
+    names = [entry.name for entry in entries if entry.may_ask(user) and not entry.has_expired(now)]
+    words = quote_words(*place, "--keys", "add", "NAME", f"users={user}")
+    if names:
+        return f"These keys may ask {user}: {', '.join(names)}. Another one: {program()} {words}"
+    return f"No key may ask {user} yet. Create one: {program()} {words}"
+
+
+def client_lines(user: str, port: int, key: str) -> list[str]:
+    """What to type into chat programs. `key`: which one they need; empty: none."""
     server = f"http://127.0.0.1:{port}"
     base = f"{server}/v1"
-    key = "one of --require-api-key" if needs_key else ""
     return [
         "SillyTavern: API Connections > Chat Completion > Custom (OpenAI-compatible)",
         f"  base URL: {base}",
@@ -388,13 +425,21 @@ def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
 
 def _start_line(place: SetupPlace, users: Sequence[str], arguments: Namespace) -> str:
     """A new tree of its own serves its user without a word. Several have the port that was told of one."""
-    words = []
-    if (arguments.PublicDirectory or "").strip():
-        words += ["--PublicDirectory", str(place.public)]
-    if (arguments.ConfigDirectory or arguments.config_directory or "").strip():
-        words += ["--ConfigDirectory", str(place.config)]
+    words = _place_words(place, arguments)
     for user in () if place.is_new else users:
         words += ["--User", user]
     port = arguments.port or (DEFAULT_PORT if len(users) > 1 else None)
     words += ["--port", str(port)] if port else []
     return f"{program()} {quote_words(*words)}".strip()
+
+
+def _place_words(place: SetupPlace, arguments: Namespace) -> list[str]:
+    """The words of the command line that lead to the files that were written, and to the keys."""
+    words = []
+    if (arguments.PublicDirectory or "").strip():
+        words += ["--PublicDirectory", str(place.public)]
+    if (arguments.ConfigDirectory or arguments.config_directory or "").strip():
+        words += ["--ConfigDirectory", str(place.config)]
+    if (keys_file := launch_facts().keys_file) is not None:
+        words += ["--keys-file", str(keys_file)]
+    return words

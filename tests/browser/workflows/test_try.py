@@ -100,7 +100,7 @@ class TestTry:
 
 class TestWhereItBegins:
     def test_a_run_brings_its_messages(self, server, tab):
-        """As `Try again` of a run does; they can be changed before they are sent."""
+        """As `Edit and try` of a run does; they can be changed before they are sent."""
         body = {
             "model": "mira",
             "messages": [
@@ -111,7 +111,8 @@ class TestWhereItBegins:
         assert server.post("/v1/chat/completions", body)[0] == 200
         page = tab(server, "#/runs")
         page.locator(".row", has_text="Reviewers").first.click()
-        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Edit and try").click()
         page.get_by_role("region", name="Try it").wait_for()
         until(page, "document.querySelectorAll('.talk textarea').length === 2")
         assert page.get_by_label("role of message 1").input_value() == "system"

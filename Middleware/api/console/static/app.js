@@ -24,6 +24,7 @@ const MODULES = /** @type {Record<string, () => Promise<Module>>} */ ({
   endpoints: () => load("./endpoints/endpoints.js"),
   overview: () => load("./overview/overview.js"),
   help: () => load("./help/help.js"),
+  compare: () => load("./compare/compare.js"),
 });
 const load = (/** @type {string} */ name) => import(name);
 

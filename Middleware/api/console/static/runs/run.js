@@ -1,6 +1,7 @@
 // @ts-check
 // One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { AgainWindow, RepeatOf, RunAgain } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
 import { Answer } from "./answer.js";
@@ -80,6 +81,7 @@ export function RunView({ id, place, back, unasked }) {
               ? html`<h2>Request</h2><${Request} run=${run} none=${noText(run)} />`
               : html`<h2>Answer</h2><${Answer} run=${run} none=${noText(run)} again=${again} />`
         }</section></div>
+    <${AgainWindow} run=${run} />
   </article>`;
 }
 
@@ -144,7 +146,7 @@ function Head({ run, heading, node, k }) {
     ${otherWorkflow(run) && html` <span class="dim">${otherWorkflow(run)}</span>`}</h1>
     <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${
       run.private && html`<${Lock} />`
-    }
+    }<${RepeatOf} run=${run} />
     <div class="acts" ref=${acts} role="toolbar" aria-label="What to do with this run"><${CopyMenu} run=${run}
       node=${node} k=${k} />
       ${
@@ -152,7 +154,7 @@ function Head({ run, heading, node, k }) {
         html`<button type="button" onClick=${() =>
           go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`
       }
-      ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
+      <${RunAgain} run=${run} edit=${tryAgain ? () => go(tryAgain) : null} />
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
 

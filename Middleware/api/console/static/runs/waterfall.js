@@ -186,7 +186,7 @@ function FallRow({ run, node, call, depth, grouped, chosen, now, span, choose })
     .filter(Boolean)
     .join(" ")} style=${indent(depth)} aria-current=${chosen || null} onClick=${choose}>
     <span class="unseen">${said}</span><span class="lab" aria-hidden="true"><span class="n">${call ? "" : node.number}
-    </span>${(failed || state === "cancelled") && html`<${Mark} state=${state} plain />`}
+    </span>${(failed || state === "cancelled" || state === "kept") && html`<${Mark} state=${state} plain />`}
       <span class="t" title=${`${title}, ${node.type}, ${node.workflow}`}>${
         node.label &&
         !call &&

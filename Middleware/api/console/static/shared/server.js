@@ -22,6 +22,8 @@ export const era = signal(0);
 /** The server is another version than the page. */
 export const updated = signal(false);
 
+/** What answers 401 for want of a client's key. */
+const TRIES = new Set(["try", "again", "ask"]);
 const WAITS_S = [1, 2, 5];
 const LONGEST_WAIT_S = 10;
 export const POLL_S = 3;
@@ -68,7 +70,7 @@ export async function opened(path, { query, method = "GET", body, signal: stop, 
   if (response.ok) return response;
   const told = await response.json().catch(() => ({}));
   const sentence = typeof told.error === "string" ? told.error : `the server answered ${response.status}`;
-  if (response.status === 401 && path !== "try" && key === keyNow()) keyWanted.value = key ? "wrong" : "missing";
+  if (response.status === 401 && !TRIES.has(path) && key === keyNow()) keyWanted.value = key ? "wrong" : "missing";
   throw new ServerError(response.status, sentence, told);
 }
 

@@ -101,6 +101,7 @@ export const PARTS = {
 export const stateWords = (state) => OTHER_WORDS[state] ?? state.replace(/_/g, " ");
 const OTHER_WORDS = /** @type {Record<string, string>} */ ({
   went_on: "failed, but the run went on",
+  kept: "not run again: it gave its old output",
   trouble: "done, with trouble",
 });
 
