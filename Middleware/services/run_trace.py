@@ -353,8 +353,8 @@ class RunTrace:
             self.secrets = (request.api_key,)
 
     def note_chat(self, discussion: str, folder: str | None, turn: int) -> None:
-        """Where its chat is. `folder`: of the client's key, None: it has none; `turn`: how many messages of the
-        user it has. Source: spec workbench.md 14.
+        """Where its chat is. `folder`: of the client's key, None: it has none; `turn`: how many messages of
+        the user it has. Source: spec workbench.md 14.
         """
         self.turn = turn
         if self.private:
