@@ -364,7 +364,7 @@ class Ask:
 
     def __init__(self, hub: Hub, rights: tuple[str, ...], environ: dict[str, Any]) -> None:
         self.hub, self.rights, self.environ = hub, rights, environ
-        self.query = _query(environ.get("QUERY_STRING", ""))
+        self.query = dict(_pairs(environ.get("QUERY_STRING", "")))
         self.headers = EnvironHeaders(environ)
 
     def require_right(self, right: str) -> None:
@@ -407,11 +407,25 @@ class Ask:
         if body:
             typed_fields(json_body(body), {})
 
-    def _body(self) -> bytes:
+    def several(self, name: str) -> list[str]:
+        """Every value of a name that the query may have more than once."""
+        pairs = _pairs(self.environ.get("QUERY_STRING", ""))
+        return [value for each, value in pairs if each == name]
+
+    def file(self, kind: str, most: int) -> bytes:
+        """The body, which is a file of this media type. Raises Refused for another one, and for one of more
+        than `most` bytes.
+        """
+        found = str(self.environ.get("CONTENT_TYPE", "")).partition(";")[0].strip().lower()
+        if found != kind:
+            raise ViewRefused(415, f"Content-Type: found {describe_value(found)}, allowed: {kind}")
+        return self._body(most)
+
+    def _body(self, most: int = MOST_BYTES) -> bytes:
         try:
-            return read_body(self.environ, MOST_BYTES)
+            return read_body(self.environ, most)
         except RequestEntityTooLarge as error:
-            raise ViewRefused(413, f"the body is too large, allowed: at most {MOST_BYTES:,} bytes") from error
+            raise ViewRefused(413, f"the body is too large, allowed: at most {most:,} bytes") from error
 
 
 View = Callable[..., object]
@@ -453,10 +467,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _query(text: str) -> dict[str, str]:
+def _pairs(text: str) -> list[tuple[str, str]]:
     """WSGI's texts are bytes in Latin-1 (PEP 3333)."""
     raw = text.encode("latin-1", "replace").decode("utf-8", "replace")
     try:
-        return dict(parse_qsl(raw, keep_blank_values=True, errors="replace", max_num_fields=MOST_WORDS))
+        return list(parse_qsl(raw, keep_blank_values=True, errors="replace", max_num_fields=MOST_WORDS))
     except ValueError as error:
         raise ViewRefused(400, f"a query has at most {MOST_WORDS} parts") from error

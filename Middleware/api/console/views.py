@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
@@ -29,6 +30,7 @@ from Middleware.api.console import (
     key_views,
     loaded_views,
     model_name_views,
+    pack_views,
     workflow_files,
 )
 from Middleware.api.console.call_views import NO_RUN, run_of
@@ -60,12 +62,14 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import WORKFLOWS
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import describe_value
-from Middleware.config.workflows import folders_to_try
+from Middleware.config.workflows import folders_to_try, list_workflow_files
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.config_masks import shown_value, told_of_file
 from Middleware.utilities.text_utils import sentence_of
 from Middleware.workflows.checks.dry_run import DryNode, DryRun
+from Middleware.workflows.checks.workflow_check import node_places
+from Middleware.workflows.handlers.node_types import known_type
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +183,24 @@ def names_for(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> Mappin
         "mcp_servers": snapshot.files("MCPServers"),
         "api_types": snapshot.files("ApiTypes"),
         "variables": sorted(user.user_wide_workflow_variables),
+        "types": _types_used(snapshot, user),
     }
+
+
+_MOST_TYPES = 6
+
+
+def _types_used(snapshot: ConfigSnapshot, user: UserSettings) -> list[str]:
+    """The types of nodes that the user's workflows have most of, the commonest first."""
+    folder = f"{WORKFLOWS}/{paths.workflow_folder(user)}"
+    counted: Counter[str] = Counter()
+    for file in list_workflow_files(snapshot, folder):
+        try:
+            nodes = node_places(file, snapshot.read(file))
+        except ConfigError:
+            continue
+        counted.update(known_type(place.config.get("type")) for place in nodes)
+    return [name for name, _ in counted.most_common(_MOST_TYPES)]
 
 
 def _workflow_folders(user: UserSettings, path: str) -> Iterable[str]:
@@ -384,6 +405,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     again.AGAIN_ROUTES,
     NAME_ROUTES,
     model_name_views.MODEL_NAME_ROUTES,
+    pack_views.ROUTES,
     workflow_files.ROUTES,
 )
 

@@ -45,9 +45,9 @@ export class ServerError extends Error {
 const inBytes = (key) => String.fromCharCode(...new TextEncoder().encode(key));
 
 /**
- * @typedef {{query?: Record<string, string> | URLSearchParams, method?: string, body?: unknown, signal?: AbortSignal,
- *   key?: string}} Asked
- * `key`: one that is tried, in place of the kept one
+ * @typedef {{query?: Record<string, string> | URLSearchParams, method?: string, body?: unknown, file?: Blob,
+ *   signal?: AbortSignal, key?: string}} Asked
+ * `file`: a zip file in place of a JSON body; `key`: one that is tried, in place of the kept one
  */
 
 /**
@@ -55,15 +55,15 @@ const inBytes = (key) => String.fromCharCode(...new TextEncoder().encode(key));
  * @param {string} path
  * @param {Asked} [asked]
  */
-export async function opened(path, { query, method = "GET", body, signal: stop, key: tried } = {}) {
+export async function opened(path, { query, method = "GET", body, file, signal: stop, key: tried } = {}) {
   const headers = new Headers({ "X-Headrace-Console": "1" });
   const key = tried ?? keyNow();
   if (key) headers.set("Authorization", `Bearer ${inBytes(key)}`);
-  if (body) headers.set("Content-Type", "application/json");
+  if (body || file) headers.set("Content-Type", file ? "application/zip" : "application/json");
   const response = await fetch(`api/${path}?${new URLSearchParams(query)}`, {
     method,
     headers,
-    body: JSON.stringify(body),
+    body: file ?? JSON.stringify(body),
     signal: stop,
     cache: "no-store",
   }).catch(broken(0, "The server is not responding."));

@@ -10,11 +10,18 @@ import { NAMES, addressOf } from "./workflow_place.js";
  * @typedef {import("./workflow_types.js").WorkflowTree} WorkflowTree
  */
 
+/** @type {["new" | "pack" | "unpack", string, string][]} */
+const FORMS = [
+  ["new", "New", "create files here"],
+  ["pack", "Pack", "pack workflows"],
+  ["unpack", "Unpack", "unpack workflows"],
+];
+
 /**
- * @param {{tree: WorkflowTree, path: string, user: string | null, make: (() => void) | null}} props `make`: begins a
- *   new file
+ * @param {{tree: WorkflowTree, path: string, user: string | null,
+ *   begin: ((form: "new" | "pack" | "unpack") => void) | null}} props `begin`: a new file, or a pack
  */
-export function Tree({ tree, path, user, make }) {
+export function Tree({ tree, path, user, begin }) {
   const [wanted, setWanted] = useState("");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [path, user]);
@@ -36,8 +43,8 @@ export function Tree({ tree, path, user, make }) {
     <div class="treebar"><input type="search" data-search placeholder="Find ( / )" aria-label="Find a file by its name"
       value=${wanted}
         onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
-      <button type="button" onClick=${make ?? undefined} disabled=${!make} title=${make ? undefined
-        : "Start the server with --console edit to create files here."}>New</button></div>
+      ${FORMS.map(([form, words, why]) => html`<button type="button" onClick=${() => begin?.(form)} disabled=${!begin}
+        title=${begin ? undefined : `Start the server with --console edit to ${why}.`}>${words}</button>`)}</div>
     <a class="namesline" href=${`#/${NAMES}`} aria-current=${path ? null : "page"}>Model names</a>
     ${tree.users.map(({ name, files }) => part(name, files, name))}
     ${tree.shared.map(({ folder, model, files }) => part(`shared: ${model || folder}`, files))}

@@ -22,6 +22,9 @@
  * @typedef {{users: {name: string, folder: string, files: TreeFile[]}[], shared: {folder: string, model: string, files:
  *   TreeFile[]}[],
  *   common: TreeFile[], other: TreeFile[]}} WorkflowTree
+ * @typedef {{name: string, version: string, new_user: string, roles: {role: string, abilities: string[], model: string
+ *   | null, endpoints: string[], endpoint: string}[], extras: string[], environment: string[], files: string[],
+ *   unchanged: string[], notes: string[], why: string, written: boolean}} PackTold
  * @typedef {{role: string, content: string}} Message
  */
 export {};

@@ -5,12 +5,18 @@ import { useAsked, useCode } from "../shared/asked.js";
 import { FileView } from "./file_view.js";
 import { listKeys } from "../shared/keys.js";
 import { NewFile } from "./new_file.js";
+import { PackForm, UnpackForm } from "./packs.js";
 import { Empty, Missing } from "../shared/parts.js";
 import { state } from "../shared/server.js";
 import { Tree, filesOf } from "./tree.js";
 import { placeOf } from "./workflow_place.js";
 
 /** @typedef {import("./workflow_types.js").WorkflowTree} WorkflowTree */
+
+/** @typedef {"new" | "pack" | "unpack"} Form */
+
+/** What stands in place of the open file. */
+const FORMS = { new: NewFile, pack: PackForm, unpack: UnpackForm };
 
 /** @param {{place: import("../shared/types.js").Place}} props */
 export function Page({ place: given }) {
@@ -20,19 +26,19 @@ export function Page({ place: given }) {
     error,
     again,
   } = /** @type {import("../shared/asked.js").Asked<WorkflowTree>} */ (useAsked("workflows"));
-  const [making, setMaking] = useState(false);
-  useEffect(() => setMaking(false), [place.path]);
+  const [form, open] = useState(/** @type {Form | null} */ (null));
+  const close = () => open(null);
+  useEffect(close, [place.path]);
   const names = useCode(place.path ? "" : "names", () => import("./model_names.js"));
   if (!tree) return html`<${Missing} error=${error} again=${again} />`;
   if (!filesOf(tree).length && !place.path) return html`<${Nothing} />`;
   const rights = state.value?.rights ?? [];
   return html`<div class="three">
-    <${Tree} tree=${tree} path=${place.path} user=${place.user} make=${rights.includes("save") ? () => setMaking(true)
-      : null} />
+    <${Tree} tree=${tree} path=${place.path} user=${place.user} begin=${rights.includes("save") ? open : null} />
     ${
-      making
-        ? html`<section class="graph"><${NewFile} tree=${tree} path=${place.path || null} user=${place.user}
-          made=${again} close=${() => setMaking(false)} /></section>`
+      form
+        ? html`<section class="graph"><${FORMS[form]} tree=${tree} path=${place.path || null} user=${place.user}
+          made=${again} close=${close} /></section>`
         : place.path
           ? html`<${FileView} key=${`${place.path} ${place.user}`} place=${place} changed=${again} />`
           : names.data
