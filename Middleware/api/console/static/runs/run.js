@@ -5,7 +5,7 @@ import { AgainWindow, RepeatOf, RunAgain } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
 import { Answer } from "./answer.js";
-import { firstPart } from "./fall_scale.js";
+import { firstNode, firstPart } from "./fall_scale.js";
 import { keyTurn } from "../shared/key.js";
 import { useKeys } from "../shared/keys.js";
 import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
@@ -53,7 +53,8 @@ export function RunView({ id, place, back, unasked }) {
   if (!run)
     return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Missing}
       error=${error} again=${again} rows=${9} /></article>`;
-  const wanted = place.query.get("node") ?? String(firstPart(run));
+  // An address that names a tab alone means the node that answers.
+  const wanted = place.query.get("node") ?? String(place.query.get("tab") ? firstNode(run.nodes) : firstPart(run));
   const chosen = wanted === "request" || wanted === "answer" ? wanted : Number(wanted);
   const node = typeof chosen === "number" ? (run.nodes[chosen] ?? null) : null;
   // The last try is what the node went on with.
@@ -63,6 +64,12 @@ export function RunView({ id, place, back, unasked }) {
     // On a narrow page they stand below everything else.
     if (matchMedia(NARROW).matches) requestAnimationFrame(() => details.current?.scrollIntoView({ block: "start" }));
   };
+  const shown = node
+    ? html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""}
+        choose=${(/** @type {string} */ tab) => turn({ node: node.i, tab })} />`
+    : chosen === "request"
+      ? html`<h2>Request</h2><${Request} run=${run} none=${noText(run)} />`
+      : html`<h2>Answer</h2><${Answer} run=${run} none=${noText(run)} again=${again} />`;
   return html`<article class="run" aria-label=${`Run ${run.id}`}>
     <div class="runhead" data-pane>${first}
       <${Head} run=${run} heading=${heading} node=${node} k=${k} />
@@ -70,17 +77,13 @@ export function RunView({ id, place, back, unasked }) {
       ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
       ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">${FORGOTTEN}</p>`}
       <${StoodOut} run=${run} /></div>
-    <div class="runbody"><${Waterfall} run=${run} chosen=${node ? chosen : chosen === "request" ? chosen : "answer"}
-      call=${k} choose=${choose} />
-      <section class="details" aria-label="Details" ref=${details} data-pane tabindex="-1">
-        ${
-          node
-            ? html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""}
-                choose=${(/** @type {string} */ tab) => turn({ tab })} />`
-            : chosen === "request"
-              ? html`<h2>Request</h2><${Request} run=${run} none=${noText(run)} />`
-              : html`<h2>Answer</h2><${Answer} run=${run} none=${noText(run)} again=${again} />`
-        }</section></div>
+    ${
+      run.nodes.length || isActive(run)
+        ? html`<div class="runbody"><${Waterfall} run=${run} chosen=${node || chosen === "request" ? chosen : "answer"}
+            call=${k} choose=${choose} />
+          <section class="details" aria-label="Details" ref=${details} data-pane tabindex="-1">${shown}</section></div>`
+        : html`<p class="dim">No node has started.</p>`
+    }
     <${AgainWindow} run=${run} />
   </article>`;
 }
