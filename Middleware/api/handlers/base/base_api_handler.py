@@ -239,6 +239,7 @@ class GenerationView(MethodView, Generation):
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
+            fell_back=choice.fell_back,
             privacy=is_private(user, key),
             task=self.task(body, headers, stream),
         )
@@ -382,6 +383,7 @@ class GenerationView(MethodView, Generation):
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
+            fell_back=choice.fell_back,
             asker=life.asker,
             privacy=privacy,
             suppress_reasoning=self.suppresses_reasoning(body),

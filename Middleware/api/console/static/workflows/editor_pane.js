@@ -54,7 +54,8 @@ export function EditorPane(props) {
       ${!conflict && !looksBack && tab === "text" && html`<${Problems} draft=${draft}
         go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
     </section>
-    ${pane === "try" && TryIt && html`<${Divider} label="Height of the text" /><${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
+    ${pane === "try" && TryIt && html`<${Divider} label="Height of the text" />
+      <${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
     ${pane === "dry" && html`<${DryRun} ...${aside} unsaved=${() => (draft.isUnsaved() ? draft.text.current
       : undefined)} />`}
   </div>`;

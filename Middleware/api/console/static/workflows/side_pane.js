@@ -3,8 +3,8 @@
 import { html } from "../vendor/preact.js";
 
 /**
- * @param {{title: string, note: string, look?: string, back?: string, close: () => void, children?: unknown}} props `close`: takes it
- *   away
+ * @param {{title: string, note: string, look?: string, back?: string, close: () => void, children?: unknown}}
+ *   props `close`: takes it away
  */
 export const SidePane = ({
   title,
