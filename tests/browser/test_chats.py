@@ -86,7 +86,6 @@ def test_axe_finds_nothing(told, looking, width, theme):
     size = {"width": width, "height": 900}
     page = looking.open(told, "#/chats/mira/trip3", viewport=size, color_scheme=theme, bypass_csp=True)
     page.locator(".memories li").first.wait_for()
-    page.screenshot(path=f"/tmp/wfind/chats-{width}-{theme}.png")
     assert violations(page) == [] and sideways(page) <= 0
 
 
