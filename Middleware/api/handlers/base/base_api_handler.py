@@ -447,13 +447,9 @@ def _headers_read(user: UserSettings) -> dict[str, str]:
     """Those that are there of the headers that the user's settings, the key's entry and Open WebUI's tasks
     name; none that holds a key.
     """
-    entry = current_life().asker.entry
+    entry, sent = current_life().asker.entry, request.headers
     names = (user.discussion_id_from_header, "" if entry is None else entry.turns_by, TASK_HEADER)
-    return {
-        name: request.headers[name]
-        for name in names
-        if name and name in request.headers and not SECRET_NAME.search(name)
-    }
+    return {name: sent[name] for name in names if name and name in sent and not SECRET_NAME.search(name)}
 
 
 def _usage_header(facts: AnswerFacts) -> dict[str, str]:
