@@ -3,7 +3,7 @@
 import { html, useId, useState } from "../vendor/preact.js";
 import { CONTROLS } from "./form_controls.js";
 import { labelOf } from "./form_model.js";
-import { TextField } from "./text_field.js";
+import { TextField, namesIn } from "./text_field.js";
 
 /**
  * @typedef {import("./form_model.js").Shown & {n: number, text: string, off: boolean, problems:
@@ -44,6 +44,7 @@ export function Field(props) {
           words=${wordsOf(props)} isStrict=${isStrict(props)} usual=${field.default} within=${edits.within(name)}
           write=${(/** @type {string} */ written) => edits.write(name, written)} />`}
     <p class="why" id=${`${id}-why`}>${inCode(said)}</p>
+    ${isText && html`<${Given} text=${String(tree?.value ?? "")} hints=${hints} />`}
     ${field.form === "names:endpoints" && tree && tree.value === hints.endpoint?.written && html`<${Endpoint}
       hints=${hints} />`}
     ${twice && html`<p class="fault warning">This key is there twice; the last one is used.</p>`}
@@ -52,6 +53,21 @@ export function Field(props) {
     ${field.group === "unknown" && !problems.length && html`<p class="fault note">This type does not know this field.
       ${description}</p>`}
   </div>`;
+}
+
+/**
+ * What the placeholders of a text gave in the last run.
+ * @param {{text: string, hints: import("./form.js").Hints}} props
+ */
+function Given({ text, hints }) {
+  const rows = namesIn(text).flatMap((name) => {
+    const given = hints.given(name);
+    return given ? [{ name, ...given }] : [];
+  });
+  if (!rows.length) return null;
+  return html`<ul class="given" role="list" aria-label="What the placeholders gave in the last run">
+    ${rows.map(({ name, words, length }) => html`<li key=${name}><code>${name}</code><span>${words}</span>
+      <small>${length}</small></li>`)}</ul>`;
 }
 
 /** What stands in backquotes is code. @param {string} said */

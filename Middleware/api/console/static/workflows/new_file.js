@@ -58,7 +58,8 @@ export function NewFile({ tree, path, user, made, close }) {
     <label>Name <input name="name" ref=${field} required pattern="[^\\/]+" /></label>
     <fieldset><legend>Start with</legend>
       ${begins.map(
-        ({ value, name, line, rows }, at) => html`<label class="choice"><input type="radio" name="template" value=${value}
+        ({ value, name, line, rows }, at) => html`<label class="choice">
+          <input type="radio" name="template" value=${value}
           defaultChecked=${at === 0} />
         <span><b>${name}</b> <span class="dim">${line}</span></span>
         <span class="rows" aria-hidden="true">${rows.map((count) => html`<i>${Array.from({ length: count },
