@@ -21,6 +21,8 @@ export function NodeBar(props) {
   const { file, draft, hand, n, node, known, gap, setGap, choose, say, fail } = props;
   const [asked, setAsked] = useState(/** @type {(Edit & {field?: string}) | null} */ (null));
   const textNow = () => draft.text.current;
+  const renumber = (/** @type {object} */ body) => ask("edit/renumber", { method: "POST", body });
+  const doc = { text: textNow, user: file.user, renumber };
   const count = list.listIn(textNow())?.members.length ?? 0;
   const graph = draft.good?.graph;
 
@@ -43,11 +45,11 @@ export function NodeBar(props) {
       (error) => fail(error.message),
     );
   const insert = (/** @type {number} */ at, /** @type {(text: string, nodes: any) => string} */ write, field = "") =>
-    run(list.insertion(textNow, file.user, at, write), at, field);
+    run(list.insertion(doc, at, write), at, field);
   const move = (/** @type {number} */ at, /** @type {number} */ by) =>
-    at + by >= 1 && at + by <= count && run(list.moving(textNow, file.user, at, at + by), at + by);
+    at + by >= 1 && at + by <= count && run(list.moving(doc, at, at + by), at + by);
   const remove = (/** @type {number} */ at) =>
-    run(list.removal(textNow, file.user, at), Math.max(1, Math.min(at, count - 1)));
+    run(list.removal(doc, at), Math.max(1, Math.min(at, count - 1)));
   const duplicate = () => {
     if (n === null) return;
     const node = list.nodeText(textNow(), n);

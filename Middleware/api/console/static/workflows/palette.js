@@ -1,22 +1,13 @@
 // @ts-check
 // Which kind of node comes in: a box to search in, and the kinds in groups.
 import { html, useEffect, useId, useMemo, useRef, useState } from "../vendor/preact.js";
+import { groupsOf } from "./node_list.js";
 
 /**
  * @typedef {import("./completion.js").NodeType} NodeType
  * @typedef {{types: NodeType[], most: string[], where: string, top: number, take: (type: string) => void,
  *   close: () => void}} Props `most`: those that are used most here; `where`: in words
  */
-
-const GROUPS = [
-  ["model", "Ask a model"],
-  ["text", "Text and logic"],
-  ["workflows", "Other workflows"],
-  ["memory", "Memory"],
-  ["tools", "Tools"],
-  ["files", "Files"],
-];
-const MOST = 6;
 
 /** @param {Props} props */
 export function Palette({ types, most, where, top, take, close }) {
@@ -65,21 +56,3 @@ export function Palette({ types, most, where, top, take, close }) {
       ${!all.length && html`<p class="gh">No kind matches.</p>`}</div>
   </div>`;
 }
-
-/** @param {NodeType[]} types @param {string[]} most @param {string} wanted */
-export function groupsOf(types, most, wanted) {
-  const words = wanted.trim().toLowerCase();
-  const fits = (/** @type {NodeType} */ { name, summary }) => `${name} ${summary}`.toLowerCase().includes(words);
-  const byName = (/** @type {NodeType[]} */ list) =>
-    words ? [...list].sort((a, b) => rank(a.name, words) - rank(b.name, words)) : list;
-  const used = most.slice(0, MOST).flatMap((name) => types.find((type) => type.name === name) ?? []);
-  const groups = GROUPS.map(([name, title]) => ({ title, types: types.filter(({ group }) => group === name) }));
-  if (words) {
-    const found = byName(types.filter(fits));
-    return found.length ? [{ title: "Found", types: found }] : [];
-  }
-  return [{ title: "Used most here", types: used }, ...groups].filter((group) => group.types.length);
-}
-
-/** @param {string} name @param {string} words */
-const rank = (name, words) => (name.toLowerCase().startsWith(words) ? 0 : name.toLowerCase().includes(words) ? 1 : 2);
