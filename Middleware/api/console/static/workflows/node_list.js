@@ -46,7 +46,8 @@ export function nodeText(text, n) {
 
 /**
  * @typedef {{text: () => string, user: string,
- *   renumber: (body: object) => Promise<{changes: [number, number, string][], lost: string[]}>}} Doc `text`: as it is now; `renumber`: asks the server
+ *   renumber: (body: object) => Promise<{changes: [number, number, string][], lost: string[]}>}} Doc
+ *   `text`: as it is now; `renumber`: asks the server
  * @typedef {Promise<{steps: Change[][], lost: string[]}>} Promised
  */
 
