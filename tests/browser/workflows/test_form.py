@@ -203,7 +203,7 @@ class TestFromEmpty:
             deed(*given)
 
         act(page.get_by_role("button", name="New", exact=True).click)
-        act(page.get_by_label("Name").fill, self.NAME)
+        act(page.get_by_role("textbox", name="Name", exact=True).fill, self.NAME)
         act(page.get_by_role("radio", name="draft-critic-answer").check)
         act(page.get_by_role("button", name="Create").click)
         page.wait_for_selector('.node[data-n="3"]')
