@@ -217,7 +217,7 @@ class TestFromEmpty:
         self.check(served, page, actions)
 
     def test_with_the_keyboard(self, served, begun):
-        """The palette adds each node to an empty list; only the answer has a prompt of its own."""
+        """The palette adds each node behind the first; only the answer has a prompt of its own."""
         page, actions = begun, 0
 
         def press(*keys):
@@ -250,7 +250,7 @@ class TestFromEmpty:
             actions += 1
         page.get_by_role("combobox", name="Add a field").focus()
         actions += 1
-        type_words("user turn")
+        type_words("prompt")
         page.get_by_role("option", name="Prompt prompt The user turn").wait_for()
         press("Enter")
         until(page, "document.activeElement.closest('[data-field]')?.dataset.field === 'prompt'")
