@@ -92,7 +92,11 @@ class WorkflowManager:
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guard_answer`."""
         self.state.question = self.state.question or run.question
-        self._tell_of(run.chain[0], answers=True, discussion=run.question.discussion_id)
+        discussion = run.question.discussion_id
+        self._tell_of(run.chain[0], answers=True, discussion=discussion)
+        if (trace := self.state.run_trace) is not None and discussion:
+            turn = sum(message["role"] == "user" for message in run.question.messages)
+            trace.note_chat(discussion, self.state.api_key_hash, turn)
         return self.processor(run).execute()
 
     def _tell_of(self, workflow: str, *, answers: bool, discussion: str | None = None) -> None:

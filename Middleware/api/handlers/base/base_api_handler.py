@@ -240,6 +240,7 @@ class GenerationView(MethodView, Generation):
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
+            fell_back=choice.fell_back,
             privacy=is_private(user, key),
             task=self.task(body, headers, stream),
         )
@@ -377,6 +378,7 @@ class GenerationView(MethodView, Generation):
             workflow_folder=choice.workflow,
             raw_endpoint=choice.endpoint,
             alias=choice.alias,
+            fell_back=choice.fell_back,
             asker=life.asker,
             privacy=privacy,
             suppress_reasoning=self.suppresses_reasoning(body),

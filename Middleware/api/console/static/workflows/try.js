@@ -100,7 +100,7 @@ function Ran({ id, ran }) {
   return (
     run &&
     html`<p class="acts dim">The run: <a href=${`#/runs/${encodeURIComponent(id)}`}>${id}</a></p><${Waterfall}
-      run=${run} chosen=${node} choose=${choose} />`
+      run=${run} chosen=${node} choose=${choose} ends=${false} />`
   );
 }
 
