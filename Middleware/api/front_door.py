@@ -139,6 +139,8 @@ class FrontDoor:
 
     def _route_request(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
+        if "REQUEST_METHOD" in environ:  # the router takes `post` for POST
+            environ["REQUEST_METHOD"] = environ["REQUEST_METHOD"].upper()
         console = self._open_console()
         if console is not None and is_console(environ.get("PATH_INFO", "")):
             return self._at_console(console, request_id, environ, start_response)
