@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
 import { Missing } from "../shared/parts.js";
-import { eventReader, opened } from "../shared/server.js";
+import { eventReader, opened, runs } from "../shared/server.js";
 import { counted, seconds } from "../shared/words.js";
 import { TextBox, useText } from "../runs/texts.js";
 import { saidIn } from "../workflows/said.js";
@@ -124,8 +124,10 @@ function Text({ title, text, was, change, reset }) {
 
 /** @param {Answer} props */
 function Answered({ n, id, state, text, thought, error, firstS, tookS }) {
+  const tokens = runs.value.get(id)?.tokens ?? null;
   return html`<div class="msg assistant"><h3>${n} <span class="dim">${state}${firstS !== null &&
-    `, first ${seconds(firstS)}`}${tookS !== null && `, took ${seconds(tookS)}`}</span>
+    `, first ${seconds(firstS)}`}${tookS !== null && `, took ${seconds(tookS)}`}${
+    tokens !== null && `, ${counted(tokens, "token")}`}</span>
     ${id && html` <a href=${addressOf("runs", [id], { node: 0, tab: "came" })}>its run</a>`}</h3>
     ${thought && html`<details><summary>Thoughts</summary><pre>${thought}</pre></details>`}
     <pre tabindex="0">${text}</pre>${error && html`<p class="notes bad" role="alert">${error}</p>`}</div>`;
