@@ -19,7 +19,7 @@ import { entered, grown, markOf, otherWorkflow, timesSaid, withNames } from "./r
 import { ask, era, runs, state } from "../shared/server.js";
 import { useNow } from "../shared/tick.js";
 import { Waterfall } from "./waterfall.js";
-import { costWords, counted, listed, moment, number, seconds, stateWords, unbroken } from "../shared/words.js";
+import { costWords, listed, moment, number, seconds, stateWords, unbroken, usedWords } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run */
 
@@ -195,17 +195,15 @@ const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's
 function Summary({ run }) {
   const active = isActive(run);
   const took = grown(run, useNow(active)).took_s;
-  const { prompt_tokens: prompt, completion_tokens: completion, calls } = run.all_nodes;
+  const { to_answer: toAnswer, after } = run.all_nodes;
   const tokens = run.tokens !== null && `${run.about ? "about " : ""}${number(run.tokens)}`;
   const facts = [
     ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`],
     ["first token", run.first_s !== null && seconds(run.first_s)],
     ["tokens", tokens && listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
-    [
-      "all nodes",
-      calls > 0 &&
-        listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call")),
-    ],
+    ["all nodes", usedWords(run.all_nodes)],
+    ["to the answer", (after.calls ?? 0) > 0 && usedWords(toAnswer)],
+    ["after it", usedWords(after), "what nodes behind the answer used; a client is told only of its answer"],
     ["cost", run.cost && costWords(run.cost)],
     ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
     ["status", (run.status ?? 0) >= 400 && run.status],

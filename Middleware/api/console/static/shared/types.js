@@ -71,10 +71,13 @@
 
 /** @typedef {{rule: string, level: "bad" | "note", text: string, i: number | null}} StoodOut */
 
+/** What calls of models used. @typedef {{prompt_tokens: number | null, completion_tokens: number | null,
+ *   calls: number | null}} Used */
+
 /**
  * @typedef {Omit<Summary, "stood_out"> & {model: string, api_type: string, cancelled_by: string | null, usage: Usage |
  *   null,
- *   all_nodes: {prompt_tokens: number | null, completion_tokens: number | null, calls: number}, cost: Costs | null,
+ *   all_nodes: Used & {to_answer: Used, after: Used}, cost: Costs | null,
  *   asked: Ref | null, answer: Ref | null, texts: boolean,
  *   stood_out: StoodOut[], nodes: Node[]}} Run */
 
