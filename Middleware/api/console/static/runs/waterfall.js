@@ -38,7 +38,12 @@ export function Waterfall({ run, chosen, call = 0, choose, ends = true }) {
     if (folds.some((i) => !open.has(i))) setOpen(new Set([...open, ...folds]));
   }, [chosen, active]);
   useOneStop(box, "button.fallrow, .foldline button", false);
-  useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [chosen, call]);
+  useEffect(() => {
+    // Where the whole page scrolls, the details are what is wanted.
+    const fall = box.current?.parentElement;
+    if (fall && fall.scrollHeight > fall.clientHeight)
+      fall.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen, call]);
   const [begin] = shape;
   const slot = begin?.[0] === "queue" && begin[1] >= SLOT_S ? begin[1] : 0;
   const rows = rowsOf(run.nodes, open);
@@ -75,7 +80,8 @@ export function Waterfall({ run, chosen, call = 0, choose, ends = true }) {
       label=${run.nodes.length > 0 && listed(counted(run.nodes.length, "node"), counted(calls, "call"))} />
     <ol class="fallrows" style=${grid} onKeyDown=${move} ref=${box}>
       ${ends && html`<${EndRow} sign="→" name="Request"
-        words=${run.asked ? counted(run.asked.chars, "character") : ""} chosen=${chosen === "request"} choose=${() => choose("request")} />`}
+        words=${run.asked ? counted(run.asked.chars, "character") : ""} chosen=${chosen === "request"}
+        choose=${() => choose("request")} />`}
       ${
         slot > 0 &&
         html`<li class="fallrow slot"><span class="lab"><span class="t dim">waiting for a slot</span>
