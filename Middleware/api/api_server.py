@@ -27,16 +27,24 @@ from Middleware.api.console.view_contract import Hub, KeyRow, Rules, settle_rule
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.handlers.base.base_api_handler import LIMITS, METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors, view_that_reads
-from Middleware.api.requests.access import ServerRules
+from Middleware.api.requests.access import OPEN_PATHS, ServerRules
 from Middleware.api.requests.answering import log_failure
-from Middleware.api.requests.key_check import KeyCheck
+from Middleware.api.requests.key_check import MISSING, KeyCheck
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_life import reply_to
 from Middleware.api.traces.switch import captures_texts, traces_wanted, why_no_traces
-from Middleware.api.wsgi.doors import PROTOCOL, Doors, log_refusal
+from Middleware.api.wsgi.doors import KNOWN, PROTOCOL, Doors, is_console, log_refusal
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import worker_count
-from Middleware.common.errors import ClientRequestError, ConfigError, RequestCancelled, ServerBusy, let_go
+from Middleware.common.constants import KEY_CHALLENGE
+from Middleware.common.errors import (
+    ClientRequestError,
+    ConfigError,
+    RequestCancelled,
+    ServerBusy,
+    Unauthorized,
+    let_go,
+)
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.config.key_ring import KeysInForce, keys_path
@@ -204,6 +212,7 @@ class ApiServer:
         self.app.url_map.strict_slashes = False
         self.app.url_map.merge_slashes = False
         self.app.register_error_handler(Exception, _error_response)
+        self.app.before_request(_refuse_unseen_route)
         load_front_ends()
         for _, handler in FRONT_ENDS.items():
             handler().register_routes(self.app)
@@ -231,6 +240,16 @@ def load_front_ends() -> None:
         raise RuntimeError(f"a front end of {package} cannot be loaded: {error!r}") from error
     if not len(FRONT_ENDS):
         raise RuntimeError(f"no front end is registered in {package}")
+
+
+def _refuse_unseen_route() -> None:
+    """What the front door took for no route is answered without a key (keys.md 2): should the router find one
+    there all the same, it is closed. Raises Unauthorized.
+    """
+    is_known = request.environ.get(KNOWN, True)
+    if is_known or request.url_rule is None or request.path in OPEN_PATHS or is_console(request.path):
+        return
+    raise Unauthorized(MISSING, challenge=KEY_CHALLENGE)
 
 
 def _error_response(error: Exception) -> Response:

@@ -24,6 +24,7 @@ from Middleware.common.costs import Cost
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext, shown_name
 from Middleware.config.loader import outdated_files
+from Middleware.services.chat_marks import mark_of_chat
 from Middleware.services.held_prompts import Comparison, PromptPlace
 from Middleware.services.kept_bodies import asked_to_hold, kept_body
 from Middleware.utilities.sensitive_logging_utils import loggable_error
@@ -84,9 +85,10 @@ class CallTrace:
     `machine`: the word of its endpoint. `load_s`: seconds in which the backend loaded the model; None: it did
     not say. `cost`: None: its endpoint has no price, or it failed before anything came. `tool`: of a call of
     a tool by an agent, the tool's name, "" for one that is not there; None: no agent calls. `chosen`: of
-    several answers its is the one that was taken. `numbers`: what a model was asked with, by the names
-    that its backend knows; `max_tokens`: 0, None: no limit was sent; `stream`: it was asked to stream.
-    `answered_by`: the model's name in the answer; empty: none was said.
+    several answers its is the one that was taken. `samplers`: of a model, under the names of its backend.
+    `numbers`: what a model was asked with, by the names that its backend knows; `max_tokens`: 0, None: no
+    limit was sent; `stream`: it was asked to stream. `answered_by`: the model's name in the answer; empty:
+    none was said.
     """
 
     kind: str
@@ -127,6 +129,7 @@ class CallTrace:
     tool: str | None = None
     chosen: bool = False
     numbers: Mapping[str, float] = field(default_factory=dict)
+    samplers: Mapping[str, Any] = field(default_factory=dict, repr=False)
     max_tokens: int | None = None
     stream: bool = False
     answered_by: str = ""
@@ -257,13 +260,16 @@ class RunTrace:
     before a workflow began). `error`: what the client was told. `asked`: the client's body, where
     `keeps_text`, whole to ASKED_LIMIT; `headers`: those of its headers that a setting or the protocol reads,
     by name, never one with a key. `again_of`: the run that this one repeats, whole, from a node, or one call
-    of it; None: none. `secrets`: what nobody who looks may read, the client's key; never
-    that of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of
-    what the user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its
-    last good version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the
-    answer so far, `text_so_far()` its text, where `keeps_text`; None when it is not going out. `caller`:
-    W3C's `traceparent` and `tracestate` as its client sent them; empty: it sent none. `discussion`: the id of
-    the conversation; empty: it has none, or nobody may know. `bytes_kept`, `seq`: of a recorder.
+    of it; None: none. `fell_back`: the model name that was asked, where nobody has it and the user's default
+    answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the client's key; never that
+    of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of what the
+    user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its last good
+    version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the answer so far,
+    `text_so_far()` its text, where `keeps_text`; None when it is not going out. `caller`: W3C's `traceparent`
+    and `tracestate` as its client sent them; empty: it sent none. `discussion`: the id of the conversation;
+    empty: it has none, or nobody may know: then `chat_mark` tells it from others; `chat_folder`: of the
+    client's key, in which it is kept; `turn`: how many messages of the user it has. `bytes_kept`, `seq`: of a
+    recorder.
     """
 
     id: str
@@ -284,6 +290,10 @@ class RunTrace:
     front: str = ""
     api_type: str = ""
     stream: bool = False
+    fell_back: str = ""
+    chat_folder: str | None = field(default=None, repr=False)
+    chat_mark: str = ""
+    turn: int = 0
     task: str | None = None
     private: bool = False
     keeps_text: bool = False
@@ -337,10 +347,22 @@ class RunTrace:
             self.model = shown_name(name)
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
+        if request.fell_back:
+            self.fell_back = self.fell_back or self.model
         self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type
         self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
         if request.api_key and not request.privacy:
             self.secrets = (request.api_key,)
+
+    def note_chat(self, discussion: str, folder: str | None, turn: int) -> None:
+        """Where its chat is. `folder`: of the client's key, None: it has none; `turn`: how many messages of
+        the user it has. Source: spec workbench.md 14.
+        """
+        self.turn = turn
+        if self.private:
+            self.chat_mark = mark_of_chat(self.user, discussion)
+        else:
+            self.chat_folder = folder
 
     def name(
         self,

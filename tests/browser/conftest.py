@@ -94,7 +94,7 @@ class Looking:
         context = self._browser.new_context(
             **{"viewport": WIDE, "reduced_motion": "no-preference", **options}
         )
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         context.add_init_script(TELL)
         context.on("weberror", lambda error: self.troubles.append(f"error: {error.error}"))
         context.on("console", self._note)
@@ -158,7 +158,7 @@ class Client:
         except (OSError, ValueError, http.client.HTTPException):
             self.body += b"[broken]"
 
-    def wait(self, timeout_s: float = 20) -> bytes:
+    def wait(self, timeout_s: float = PATIENCE_S) -> bytes:
         self._thread.join(timeout_s)
         assert not self._thread.is_alive(), "the stream goes on"
         self._socket.close()
@@ -224,3 +224,9 @@ def violations(page: Any) -> list[str]:
     page.evaluate(AXE.read_text("utf-8"))
     found = page.evaluate("axe.run(document).then(({ violations }) => violations)")
     return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]}" for one in found]
+
+
+def choose_answering(page: Any) -> None:
+    """The node that answers, whose row stands above that of the answer; its details have the tabs."""
+    page.locator("li:has(+ li > .fallrow.end) > button.fallrow").click()
+    page.locator(".nodehead").wait_for()

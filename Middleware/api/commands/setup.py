@@ -7,14 +7,12 @@ Everything is asked before anything is written. Source: spec workbench.md 7, ope
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
 from Middleware.api.commands.setup_files import (
@@ -37,7 +35,7 @@ from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.config.key_ring import load_key_file
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import EXAMPLE, KEYS_FILE
+from Middleware.config.paths import KEYS_FILE
 from Middleware.config.users import DEFAULT_PORT, pointer_user, settings_of
 from Middleware.config.validation import ERROR, NOTE
 from Middleware.llmapis.egress import place_of
@@ -49,9 +47,17 @@ from Middleware.llmapis.find_servers import (
     SPACING_S,
     FoundServer,
     addresses_to_ask,
-    files_that_use,
     find_servers,
+    own_files_that_use,
     search_addresses,
+)
+from Middleware.llmapis.found_endpoints import (
+    CONTAINER_MARK,
+    HOST_OF_CONTAINER,
+    endpoint_document,
+    is_variable_name,
+    key_variable_of,
+    likely_model,
 )
 from Middleware.utilities.config_text import json_bytes
 from Middleware.utilities.install_layout import program, quote_words
@@ -59,33 +65,12 @@ from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users
 
 USER = "assistant"
-CONTAINER_MARK = Path("/.dockerenv")
-HOST_OF_CONTAINER = "host.docker.internal"
 SERVICE = "https://api.openai.com"
 DEMO = FoundServer("http://127.0.0.1:11434", "the built-in demo model", DEMO_TYPE, models=("demo",))
 """Its address is called by nobody."""
-KEY_VARIABLE = "MODEL_API_KEY"
-CONTEXT = 8192
-"""Tokens. What a server on one's own machine has at least, mostly; services say no limit here."""
 SHOWN_MODELS = 5
 LISTED_MODELS = 50
-EXAMPLES = "Endpoints/examples/"
-"""Files to copy from: they say nothing of what is used."""
 INTERRUPTED = 130
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_CLEANING: Mapping[str, object] = {
-    "removeThinking": True,
-    "thinkTagNames": ["think", "thinking", "thought", "reasoning", "reflection"],
-    "removeCustomTextFromResponseStartEndpointWide": True,
-    "responseStartTextToRemoveEndpointWide": ["Assistant:"],
-    "trimBeginningAndEndLineBreaks": True,
-}
-_FLAT_PROMPT: Mapping[str, object] = {
-    "promptTemplate": "chatml",
-    "addGenerationPrompt": True,
-    "strictPromptTemplate": True,
-}
-"""What KoboldCpp, which takes one text, needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,12 +241,8 @@ def _describe(server: FoundServer, snapshot: ConfigSnapshot) -> str:
         text += f": {', '.join(server.models[:SHOWN_MODELS])}{more}"
     if server.wants_key:
         text += ", wants a key"
-    users = [file for file in files_that_use(snapshot, server.url) if not _is_example(file)]
+    users = own_files_that_use(snapshot, server.url)
     return f"{text} (used by {', '.join(users[:2])}{', ...' if users[2:] else ''})" if users else text
-
-
-def _is_example(file: str) -> bool:
-    return file.startswith(EXAMPLES) or file.endswith(f"{EXAMPLE}.json")
 
 
 def _ask_address(questions: Questions, snapshot: ConfigSnapshot, searches: _Searches) -> FoundServer:
@@ -292,31 +273,20 @@ def _ask_address(questions: Questions, snapshot: ConfigSnapshot, searches: _Sear
 
 def _endpoint_of(questions: Questions, server: FoundServer) -> JsonObject:
     """The document of its file, in the order of the examples."""
-    document: JsonObject = {
-        "endpoint": server.url,
-        "apiTypeConfigFileName": server.api_type,
-        "modelNameToSendToAPI": DEMO.models[0] if server is DEMO else _ask_model(questions, server),
-    }
-    if server.wants_key:
-        document |= _ask_key(questions, server.url)
-    else:
-        document["maxContextTokenSize"] = CONTEXT
-    document["wilmerContextEstimationLevel"] = "measured"
-    if server.api_type == "KoboldCpp":
-        document |= _FLAT_PROMPT
-    return {**document, **_CLEANING}
+    model = DEMO.models[0] if server is DEMO else _ask_model(questions, server)
+    key = _ask_key(questions, server.url) if server.wants_key else None
+    return endpoint_document(server.url, server.api_type, model, key)
 
 
 def _ask_model(questions: Questions, server: FoundServer) -> str:
     """A number of the list, or any name. Servers with one model take any name, and list one or none."""
     models = server.models
-    first = next((name for name in models if "embed" not in name.lower()), models[0] if models else "")
     if len(models) > 1:
         for number, name in enumerate(models[:LISTED_MODELS], 1):
             print(f"  {number}  {name}")
         if len(models) > LISTED_MODELS:
             print(f"  ... and {len(models) - LISTED_MODELS} more; you can type any name")
-    default = first or ("gpt-4o-mini" if server.url == SERVICE else "")
+    default = likely_model(models) or ("gpt-4o-mini" if server.url == SERVICE else "")
     answer = questions.ask("Model (number or name)" if len(models) > 1 else "Model", default)
     is_number = answer.isdecimal() and answer not in models and 1 <= int(answer) <= len(models)
     return models[int(answer) - 1] if is_number else answer
@@ -325,21 +295,14 @@ def _ask_model(questions: Questions, server: FoundServer) -> str:
 def _ask_key(questions: Questions, url: str) -> JsonObject:
     """`apiKeyEnv`; `apiKey` for a key that is to stand in the file all the same."""
     while True:
-        answer = questions.ask("Environment variable that has its key", _variable_of(url))
-        if answer in os.environ or _VARIABLE.fullmatch(answer):
+        answer = questions.ask("Environment variable that has its key", key_variable_of(url))
+        if answer in os.environ or is_variable_name(answer):
             if not os.environ.get(answer):
                 print(f"  {answer} is not set now; set it before you start the server")
             return {"apiKeyEnv": answer}
         print("  This looks like a key, not like the name of a variable.")
         if questions.confirm("Write the key itself into the file?", default=False):
             return {"apiKey": answer}
-
-
-def _variable_of(url: str) -> str:
-    """`OPENAI_API_KEY` for https://api.openai.com."""
-    labels = (urlsplit(url).hostname or "").split(".")
-    word = re.sub(r"\W", "_", labels[-2]).upper() if len(labels) > 1 and not labels[-1].isdecimal() else ""
-    return f"{word}_API_KEY" if _VARIABLE.fullmatch(word) else KEY_VARIABLE
 
 
 def _answers(snapshot: ConfigSnapshot, endpoint: JsonObject) -> bool:

@@ -99,6 +99,24 @@ class Probes:
             self._begun[key] = now
 
 
+class Searches:
+    """When servers were looked for last. `clock`: of `time.monotonic()`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._next = -math.inf
+
+    def begin(self, spacing_s: float) -> None:
+        """A search begins. Raises NotNow when the last one began less than `spacing_s` ago."""
+        with self._guard:
+            now = self._clock()
+            if now < self._next:
+                sentence = f"servers were looked for within the last {spacing_s:g} seconds"
+                raise NotNow(sentence, self._next - now)
+            self._next = now + spacing_s
+
+
 # --------------------------------------------------------------------------
 # Who may see the console, and do what there. Pure rules over header values.
 
@@ -309,8 +327,9 @@ class Hub:
     begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
     `needs_key()`: every client must bring a key. `history`: the folder of the history of runs, None: there is
     none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
-    loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each.
-    `can_read(path)`: a request to this route can be read again, to be asked once more.
+    loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each;
+    `searches`: for servers. `can_read(path)`: a request to this route can be read again, to be asked once
+    more.
     `has_keys()`: there is a keys file; `keys()`: how many keys it has, and the rows of some, else None.
     """
 
@@ -330,6 +349,7 @@ class Hub:
     loaded: LoadedModels = field(default_factory=LoadedModels)
     tell_loaded: Callable[[Iterable[tuple[str, str]]], object] = list
     probes: Probes = field(default_factory=Probes)
+    searches: Searches = field(default_factory=Searches)
     has_keys: Callable[[], bool] = lambda: False
     keys: Callable[[], tuple[int, list[KeyRow]] | None] = lambda: None
     can_read: Callable[[str], bool] = lambda path: False

@@ -19,14 +19,17 @@ from werkzeug.routing import Map, PathConverter, Rule
 from Middleware.api.console import (
     again,
     call_views,
+    chat_views,
     edit_views,
     endpoint_views,
     events,
     file_views,
+    find_views,
     help_index,
     history_views,
     key_views,
     loaded_views,
+    model_name_views,
     pack_views,
     workflow_files,
 )
@@ -250,7 +253,7 @@ def runs(ask: Ask) -> JsonObject:
     """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all;
     `counts`: of all that are kept, how many fit each of the words that `state` knows beside a run's own.
     """
-    wish = ask.words("user", "key", "workflow", "name", "state", "text", "before", "limit")
+    wish = ask.words("user", "key", "workflow", "name", "state", "text", "discussion", "before", "limit")
     limit = ask.number("limit", DEFAULT, 1, MOST)
     states = _states(wish["state"])
     look = Look(ask.hub)
@@ -335,6 +338,8 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
         fits.append(lambda run: name_asked(run) == wish["name"])
     if states:
         fits.append(lambda run: run.state in states or look.is_any(run, states))
+    if wish["discussion"]:
+        fits.append(lambda run: run.discussion == wish["discussion"])
     if wish["workflow"]:
         fits.append(lambda run: wish["workflow"] in workflow_names(run))
     if wish["text"]:
@@ -387,7 +392,9 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     RUN_ROUTES,
     events.ROUTES,
     call_views.ROUTES,
+    chat_views.CHAT_ROUTES,
     endpoint_views.ROUTES,
+    find_views.FIND_ROUTES,
     loaded_views.LOADED_ROUTES,
     history_views.HISTORY_ROUTES,
     key_views.KEY_ROUTES,
@@ -397,6 +404,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     DRY_RUN_ROUTES,
     again.AGAIN_ROUTES,
     NAME_ROUTES,
+    model_name_views.MODEL_NAME_ROUTES,
     pack_views.ROUTES,
     workflow_files.ROUTES,
 )

@@ -12,6 +12,7 @@ from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
 from Middleware.config.key_file import digest_of
 from Middleware.llmapis.find_servers import FoundServer, ServerSearch
+from Middleware.llmapis.found_endpoints import key_variable_of
 from tests.api.commands.test_init import contents, ship
 
 OLLAMA = FoundServer("http://127.0.0.1:9", "Ollama", "OllamaApiChat", "0.12.6", ("nomic-embed-text", "tiny"))
@@ -238,7 +239,7 @@ class TestKeys:
         ],
     )
     def test_names_of_variables(self, url, name):
-        assert setup._variable_of(url) == name
+        assert key_variable_of(url) == name
 
 
 class TestAddresses:

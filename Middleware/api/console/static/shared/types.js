@@ -61,7 +61,8 @@
 /**
  * @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of:
  *   number, title: string,
- *   type: string, group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null,
+ *   type: string, remembers: boolean,
+ *   group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null,
  *   ended_s: number | null,
  *   endpoint: string | null, preset: string | null, tokens: number | null, dropped: number, warnings: string[], error:
  *   string | null,
@@ -71,10 +72,13 @@
 
 /** @typedef {{rule: string, level: "bad" | "note", text: string, i: number | null}} StoodOut */
 
+/** What calls of models used. @typedef {{prompt_tokens: number | null, completion_tokens: number | null,
+ *   calls: number | null}} Used */
+
 /**
  * @typedef {Omit<Summary, "stood_out"> & {model: string, api_type: string, cancelled_by: string | null, usage: Usage |
  *   null,
- *   all_nodes: {prompt_tokens: number | null, completion_tokens: number | null, calls: number}, cost: Costs | null,
+ *   all_nodes: Used & {to_answer: Used, after: Used}, cost: Costs | null,
  *   asked: Ref | null, answer: Ref | null, texts: boolean,
  *   stood_out: StoodOut[], nodes: Node[]}} Run */
 

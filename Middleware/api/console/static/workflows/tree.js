@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Mark } from "../shared/parts.js";
 import { counted } from "../shared/words.js";
-import { addressOf } from "./workflow_place.js";
+import { NAMES, addressOf } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").TreeFile} TreeFile
@@ -16,7 +16,6 @@ const FORMS = [
   ["pack", "Pack", "pack workflows"],
   ["unpack", "Unpack", "unpack workflows"],
 ];
-const START = "_DefaultWorkflow";
 
 /**
  * @param {{tree: WorkflowTree, path: string, user: string | null,
@@ -46,6 +45,7 @@ export function Tree({ tree, path, user, begin }) {
         onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
       ${FORMS.map(([form, words, why]) => html`<button type="button" onClick=${() => begin?.(form)} disabled=${!begin}
         title=${begin ? undefined : `Start the server with --console edit to ${why}.`}>${words}</button>`)}</div>
+    ${!wanted && html`<a class="namesline" href=${`#/${NAMES}`} aria-current=${path ? null : "page"}>Model names</a>`}
     ${tree.users.map(({ name, files }) => part(name, files, name))}
     ${tree.shared.map(({ folder, model, files }) => part(`shared: ${model || folder}`, files))}
     ${part("common", tree.common)}
@@ -62,15 +62,16 @@ export const filesOf = ({ users, shared, common, other }) => [
   ...other,
 ];
 
-/** The workflow that answers first stands first. @param {TreeFile[]} files */
-export const ordered = (files) => [...files].sort((a, b) => Number(b.name === START) - Number(a.name === START));
+/** The workflows with which requests begin stand first. @param {TreeFile[]} files */
+export const ordered = (files) => [...files].sort((a, b) => Number(b.starts.length > 0) - Number(a.starts.length > 0));
 
 /** @param {{file: TreeFile, whose: string | null, open: boolean}} props */
 function File({ file, whose, open }) {
-  const { name, kind, errors, warnings, unused, last } = file;
-  const words = [name === START && "start", kind !== "workflow" && kind, unused && "unused"];
+  const { name, kind, errors, warnings, unused, starts, last } = file;
+  const words = [kind !== "workflow" && kind, unused && "unused"];
   return html`<li><a href=${addressOf({ path: file.path, user: whose })} aria-current=${open ? "page" : null}>
     <span class="fname">${name}</span>
+    ${starts.length > 0 && html`<span class="word" title=${`answers ${starts.join(", ")}`}>start</span>`}
     ${words.map((word) => word && html`<span class="word">${word}</span>`)}
     <span class="counts">${last && ["failed", "cancelled"].includes(last.state) && html`<${Mark}
       state=${last.state} />`}

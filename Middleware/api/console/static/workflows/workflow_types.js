@@ -17,7 +17,8 @@
  *   graph: GraphShape | null, last: {id: string, at: number, nodes: Times} | null}} WorkflowFile
  * @typedef {{path: string, name: string, kind: "workflow" | "settings" | "unreadable", nodes: number, errors: number,
  *   warnings: number,
- *   unused: boolean, last: {id: string, at: number, state: string, took_s: number | null} | null}} TreeFile
+ *   unused: boolean, starts: string[],
+ *   last: {id: string, at: number, state: string, took_s: number | null} | null}} TreeFile
  * @typedef {{users: {name: string, folder: string, files: TreeFile[]}[], shared: {folder: string, model: string, files:
  *   TreeFile[]}[],
  *   common: TreeFile[], other: TreeFile[]}} WorkflowTree
