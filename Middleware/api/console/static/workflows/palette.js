@@ -1,6 +1,6 @@
 // @ts-check
 // Which kind of node comes in: a box to search in, and the kinds in groups.
-import { html, useEffect, useId, useMemo, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { groupsOf } from "./node_list.js";
 
 /**
@@ -18,7 +18,7 @@ export function Palette({ types, most, where, top, take, close }) {
   const groups = useMemo(() => groupsOf(types, most, wanted), [types, most, wanted]);
   const all = groups.flatMap((group) => group.types);
   useEffect(() => setAt(0), [wanted]);
-  useEffect(() => box.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => box.current?.querySelector("input")?.focus(), []); // before the next key comes
   useEffect(() => box.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at]);
   useEffect(() => {
     const outside = (/** @type {Event} */ event) =>
