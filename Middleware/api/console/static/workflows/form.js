@@ -115,7 +115,7 @@ function NodeForm(props) {
  * Edits of the members of a list or map.
  * @param {(make: (text: string, node: Tree) => Change[], event?: string) => void} change
  * @param {string} name
- * @returns {import("./form_controls.js").Within}
+ * @returns {import("./form_field.js").Within}
  */
 function within(change, name) {
   const into = (/** @type {(text: string, holder: Tree) => Change[]} */ make, event = "form") =>
