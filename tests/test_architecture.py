@@ -37,6 +37,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "response_parser",
         "llm_api",
         "read_ahead",
+        "repeated_call",
         "llm_handler",
         "embedding_service",
         "endpoint_probe",
@@ -65,6 +66,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "api_helpers",
         "workflow_gateway",
         "console",
+        "traces",
         "handlers",
         "concurrency_middleware",
         "front_door",
@@ -80,6 +82,7 @@ ONLY_IN = {
     "flask": {"api"},
     "requests": {"llmapis/wire/http.py", "workflows/tools/web.py"},
     "jsonschema": {"config/validation.py"},
+    "opentelemetry": {"api/traces/sending.py"},
     "prometheus_client": {"api/wsgi/metrics.py"},
     "platformdirs": {"utilities/install_layout.py"},
 }

@@ -18,6 +18,7 @@ BROUGHT_ALONG = {
     "anyio": "mcp",
     "httpx": "mcp",
     "httpx2": "mcp",
+    "opentelemetry": "opentelemetry-sdk",
     "prometheus_client": "prometheus-client",
 }
 """Modules that come with a package, and are its own part of the work, or that are spelt otherwise."""

@@ -7,6 +7,7 @@ Errors of views become JSON in the caller's own protocol here, and nowhere else.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from functools import cache
 from pathlib import Path
@@ -26,15 +27,24 @@ from Middleware.api.console.view_contract import Hub, KeyRow, Rules, settle_rule
 from Middleware.api.front_door import FrontDoor
 from Middleware.api.handlers.base.base_api_handler import LIMITS, METRICS, MetricsRoute
 from Middleware.api.handlers.front_ends import FRONT_ENDS, all_doors, view_that_reads
-from Middleware.api.requests.access import ServerRules
+from Middleware.api.requests.access import OPEN_PATHS, ServerRules
 from Middleware.api.requests.answering import log_failure
-from Middleware.api.requests.key_check import KeyCheck
+from Middleware.api.requests.key_check import MISSING, KeyCheck
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.requests.request_life import reply_to
-from Middleware.api.wsgi.doors import PROTOCOL, Doors, log_refusal
+from Middleware.api.traces.switch import captures_texts, traces_wanted, why_no_traces
+from Middleware.api.wsgi.doors import KNOWN, PROTOCOL, Doors, is_console, log_refusal
 from Middleware.api.wsgi.metrics import Metrics
 from Middleware.api.wsgi.processes import worker_count
-from Middleware.common.errors import ClientRequestError, ConfigError, RequestCancelled, ServerBusy, let_go
+from Middleware.common.constants import KEY_CHALLENGE
+from Middleware.common.errors import (
+    ClientRequestError,
+    ConfigError,
+    RequestCancelled,
+    ServerBusy,
+    Unauthorized,
+    let_go,
+)
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts
 from Middleware.common.types import JsonObject
 from Middleware.config.key_ring import KeysInForce, keys_path
@@ -82,8 +92,9 @@ class ApiServer:
         self.door = FrontDoor(gated, rules.access, ClientWatcher(), doors, gated.admit, keys)
         self.door.count_request = gated.count_request
         self.limiter = self.app.extensions[LIMITS] = gated.limiter
-        if own is not None:
-            self.door.traffic.waiting = lambda: own.waiting
+        self.door.traffic.waiting = lambda: (
+            self.limiter.waiting_at_keys + (own.waiting if own is not None else 0)
+        )
         self.door.most_body_bytes = rules.most_body_bytes
         metrics = self.app.extensions[METRICS] = Metrics(slots)
         self.door.observers.observe(NodeLines())
@@ -92,6 +103,7 @@ class ApiServer:
         self.limiter.note_refusal = metrics.note_key_refusal
         keys.note_wrong_key = metrics.note_wrong_key
         has_file = keys.ring is not None
+        self._send_traces(rules)
         console = settle_rules(rules.console, rules.access, worker_count(), has_keys_file=has_file)
         if isinstance(console, Rules):
             self._open_console(console, rules.console.memory_mb, gate, metrics)
@@ -102,6 +114,27 @@ class ApiServer:
         if facts.history_directory is not None:
             self._keep_history(facts.history_directory, facts.history_days, slots)
         self.app.wsgi_app = self.door  # type: ignore[method-assign]
+
+    def _send_traces(self, rules: ServerRules) -> None:
+        """Runs are sent as traces where the environment names a collector. Before the console, which shortens
+        the texts of a run that has ended."""
+        if not traces_wanted(os.environ):
+            return
+        why = why_no_traces(os.environ)
+        if why is None:
+            try:
+                from Middleware.api.traces.sending import TraceWriter  # the extra `otel`
+
+                hidden = (*rules.access.api_keys, *filter(None, [rules.console.key]))
+                writer = TraceWriter(with_texts=captures_texts(os.environ), hidden=hidden)
+            except ImportError as error:
+                why = f'{error}; install the extra with: python -m pip install -e ".[otel]"'
+            except (ValueError, RuntimeError) as error:
+                why = str(error)
+        if why is not None:
+            logger.warning("no traces are sent: %s", why)
+            return
+        self.door.observers.observe(writer)
 
     def _open_console(self, console: Rules, memory_mb: int, gate: FairGate | None, metrics: Metrics) -> None:
         recorder, hour = Recorder(memory_mb), Hour()
@@ -161,11 +194,13 @@ class ApiServer:
         self.door.observers.observe(writer)
 
     def _gate_facts(self, gate: FairGate | None) -> JsonObject:
-        """The `gate` of the console's state (6.1)."""
-        level, running = launch_facts().concurrency_level, self.door.traffic.running
+        """The `gate` of the console's state (6.1). Who waits in front of a key's own gate waits here, too."""
+        level, before = launch_facts().concurrency_level, self.limiter.waiting_at_keys
         if gate is None:
-            return {"level": level, "limit": 0, "running": running, "waiting": 0}
-        return {"level": level, "limit": gate.limit, "running": gate.held_slots, "waiting": gate.waiting}
+            running = max(0, self.door.traffic.running - before)
+            return {"level": level, "limit": 0, "running": running, "waiting": before}
+        waiting = gate.waiting + before
+        return {"level": level, "limit": gate.limit, "running": gate.held_slots, "waiting": waiting}
 
     def console_lines(self, address: str) -> list[str]:
         """What is said of the console at a start; nothing where it was asked to be off."""
@@ -177,6 +212,7 @@ class ApiServer:
         self.app.url_map.strict_slashes = False
         self.app.url_map.merge_slashes = False
         self.app.register_error_handler(Exception, _error_response)
+        self.app.before_request(_refuse_unseen_route)
         load_front_ends()
         for _, handler in FRONT_ENDS.items():
             handler().register_routes(self.app)
@@ -204,6 +240,16 @@ def load_front_ends() -> None:
         raise RuntimeError(f"a front end of {package} cannot be loaded: {error!r}") from error
     if not len(FRONT_ENDS):
         raise RuntimeError(f"no front end is registered in {package}")
+
+
+def _refuse_unseen_route() -> None:
+    """What the front door took for no route is answered without a key (keys.md 2): should the router find one
+    there all the same, it is closed. Raises Unauthorized.
+    """
+    is_known = request.environ.get(KNOWN, True)
+    if is_known or request.url_rule is None or request.path in OPEN_PATHS or is_console(request.path):
+        return
+    raise Unauthorized(MISSING, challenge=KEY_CHALLENGE)
 
 
 def _error_response(error: Exception) -> Response:

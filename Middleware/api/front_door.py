@@ -139,6 +139,8 @@ class FrontDoor:
 
     def _route_request(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         request_id = environ[REQUEST_ID] = str(uuid.uuid4())
+        if "REQUEST_METHOD" in environ:  # the router takes `post` for POST
+            environ["REQUEST_METHOD"] = environ["REQUEST_METHOD"].upper()
         console = self._open_console()
         if console is not None and is_console(environ.get("PATH_INFO", "")):
             return self._at_console(console, request_id, environ, start_response)
@@ -279,7 +281,8 @@ class FrontDoor:
         spent.when_final(lambda: self.note_key_request(limited.name, outcome, spent.prompt, spent.completion))
 
     def _cors(self, environ: dict[str, Any]) -> Headers:
-        return _cors(environ, has_limits=self.keys.ring is not None)
+        origin = environ.get("HTTP_ORIGIN")
+        return [] if origin is None else _cors(origin, has_limits=self.keys.ring is not None)
 
     def _make_room_for(self, request_id: str) -> None:
         with self._lock:
@@ -399,6 +402,8 @@ class FrontDoor:
         trace = life.trace = self.observers.begin(life.request_id, path)
         if trace is not None:
             trace.key = life.asker.shown_name
+            if "HTTP_TRACEPARENT" in environ:
+                trace.caller = environ["HTTP_TRACEPARENT"], environ.get("HTTP_TRACESTATE", "")
             life.at_end(life.end_trace)
             if self._gate is _open_gate:
                 trace.begin()
@@ -454,10 +459,7 @@ def _with_limits(environ: dict[str, Any], start_response: StartResponse) -> Star
     return start
 
 
-def _cors(environ: dict[str, Any], *, has_limits: bool) -> Headers:
-    origin = environ.get("HTTP_ORIGIN")
-    if origin is None:
-        return []
+def _cors(origin: str, *, has_limits: bool) -> Headers:
     return [
         ("Access-Control-Allow-Origin", origin),
         ("Vary", "Origin"),

@@ -156,7 +156,8 @@ class RequestContext:
     answer and embeddings too.
     `workflow_folder` is the shared workflow folder that the model field picked; `raw_endpoint`: the endpoint
     that answers without a workflow, empty: a workflow does; `alias`: the client's name for any of this, where
-    it is none of ours. `progress`: how the client is shown that a node starts, `NO_PROGRESS`: not at all.
+    it is none of ours; `fell_back`: nobody has the name that was asked, and the user's default answers.
+    `progress`: how the client is shown that a node starts, `NO_PROGRESS`: not at all.
     `trace`: what the run does, for whoever observes it (a `RunTrace`; None: nobody does). `node`: whose
     script runs (a `TracedNode`), for the calls to models that it makes; else None.
     """
@@ -168,6 +169,7 @@ class RequestContext:
     workflow_folder: str | None = None
     raw_endpoint: str = ""
     alias: str = field(default="", repr=False)
+    fell_back: bool = False
     asker: Asker = field(default=ANYBODY, repr=False)
     privacy: bool = False
     suppress_reasoning: bool = False

@@ -20,6 +20,7 @@ from Middleware.common.constants import KEY_CHALLENGE, USER_AGENT
 from Middleware.common.errors import ConfigError
 from Middleware.config.endpoints import why_no_address
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.paths import EXAMPLE
 from Middleware.llmapis.dialects.model_lists import root_url
 
 LIMIT_S = 2.0
@@ -34,6 +35,7 @@ HEADRACE = "Headrace"
 ANY_SERVER = "OpenAI-compatible server"
 OPENAI_TYPE = "Open-AI-API"
 """The API type of what is no other kind."""
+EXAMPLES = "Endpoints/examples/"
 DEMO_TYPE = "BuiltInDemo"
 """The API type of the model inside this program: it has no server."""
 _MOST_LETTERS = 200
@@ -334,6 +336,15 @@ def _json_of(data: bytes) -> Any:
 def files_that_use(snapshot: ConfigSnapshot, url: str) -> list[str]:
     """The endpoint files whose address is this one, sorted: `Endpoints/lan/Main.json`."""
     return [file for file in _endpoint_files(snapshot, "Endpoints") if _leads_to(snapshot, file, url)]
+
+
+def own_files_that_use(snapshot: ConfigSnapshot, url: str) -> list[str]:
+    """The same without the files to copy from: they say nothing of what is used."""
+    return [
+        file
+        for file in files_that_use(snapshot, url)
+        if not file.startswith(EXAMPLES) and not file.endswith(f"{EXAMPLE}.json")
+    ]
 
 
 def _endpoint_files(snapshot: ConfigSnapshot, folder: str) -> list[str]:

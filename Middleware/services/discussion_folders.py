@@ -32,7 +32,7 @@ from Middleware.services.discussion_store import (
 )
 from Middleware.services.file_memories import ends_of, pins_of
 from Middleware.utilities.file_locks import locked_in_time
-from Middleware.utilities.file_utils import atomic_write
+from Middleware.utilities.file_utils import atomic_write, refuse_replacing
 from Middleware.utilities.hashing_utils import sha256_hex
 from Middleware.utilities.zip_entries import BROKEN_ZIP, plain_entries, read_entry
 
@@ -278,6 +278,7 @@ def correct(store: DiscussionStore) -> AbstractContextManager[None]:
 
 def _write_zip(target: Path, files: Mapping[str, bytes]) -> None:
     """Whole or not at all, for the owner only."""
+    refuse_replacing(target)
     handle, name = tempfile.mkstemp(".partial", f".{target.name[:100]}.", target.parent)
     try:
         with (

@@ -195,7 +195,7 @@ class KeyAccount:
 
 class KeyNumbers(NamedTuple):
     """What a key is doing now, and has used today. `left_requests`, `left_tokens`: None: it has no such
-    limit. Source: spec keys.md 6.
+    limit. `costs`: currency -> millionths. Source: spec keys.md 6.
     """
 
     day: str
@@ -206,6 +206,7 @@ class KeyNumbers(NamedTuple):
     waiting: int
     left_requests: int | None
     left_tokens: int | None
+    costs: Mapping[str, int]
 
 
 class KeyLimiter:
@@ -278,7 +279,20 @@ class KeyLimiter:
             left_tokens=None
             if limits.tokens_per_day is None
             else max(0, limits.tokens_per_day - _tokens_in(sums)),
+            costs={
+                name.removeprefix(_COST_IN): amount
+                for name, amount in sums.items()
+                if name.startswith(_COST_IN)
+            },
         )
+
+    @property
+    def waiting_at_keys(self) -> int:
+        """How many requests of this process wait for their key's other requests, in front of the server's
+        gate.
+        """
+        with self._lock:
+            return sum(account.gate.waiting for account in self._accounts.values())
 
     def say_days_begin(self) -> None:
         """Once: what was used before this server began is not known, unless Redis has kept it."""

@@ -28,6 +28,7 @@ from Middleware.config.paths import is_flat_name
 from Middleware.utilities.file_utils import is_windows_name
 from Middleware.utilities.zip_entries import BROKEN_ZIP, plain_entries, read_entry
 
+PACK_ENDING = ".pack.zip"
 FACTS = "pack.json"
 FORMAT = 1
 CONFIG, SCRIPTS = "config/", "scripts/"
@@ -115,6 +116,11 @@ def pack_bytes(pack: Pack) -> bytes:
 
 
 _ALLOWED = f"a pack holds at most {MOST_FILES} files of {MOST_BYTES // 1024 // 1024} MB together"
+
+
+def file_name(name: str) -> str:
+    """The name of the file for a pack of this name, such as `ann-Draft.pack.zip`."""
+    return f"{name.replace(':', '-').replace('/', '-')}{PACK_ENDING}"
 
 
 def _camel(key: str) -> str:

@@ -24,6 +24,7 @@ from Middleware.common.costs import Cost
 from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import RequestContext, shown_name
 from Middleware.config.loader import outdated_files
+from Middleware.services.chat_marks import mark_of_chat
 from Middleware.services.held_prompts import Comparison, PromptPlace
 from Middleware.services.kept_bodies import asked_to_hold, kept_body
 from Middleware.utilities.sensitive_logging_utils import loggable_error
@@ -71,22 +72,23 @@ class CallTrace:
     """One call to something outside. Times: `time.monotonic()`, 0.0 = not yet.
 
     `kind`: `model`, `embedding`; `http`, `command`, `mcp`, `script`, `workflow`, `memory`, `tool` (one that
-    is not there; no endpoint; `backend`: who was called).
-    `outcome`: finish reason, `done`, `cancelled`, `closed`, `dropped` or the kind of a failure. `backup_of`:
-    the endpoint that failed before. `address`: which one of several the endpoint has; empty: it has one.
-    `usage`: as the backend reported it
-    (`prompt_s`: how long it read). `truncated`: its stream ended
-    without its end mark. `thought`: when its first thought was heard, beside its text or in it; 0.0: none
-    was. `error`: what was said of a failure. `body`: the bytes that were posted; of a long
-    one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`, `cleaned`: the text before and
-    after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user, opening). Bodies, headers and
-    texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt; `compared`, `shared_chars`,
-    `leaves`, `expected_chars`: it beside the best of the last prompts that the same server was sent, as
-    `held_prompts.Comparison`; numbers alone, so private runs have them too. `machine`: the word of its
-    endpoint. `load_s`: seconds in which the backend loaded the model; None: it did not say. `cost`: None: its
-    endpoint has no price, or it failed before anything came. `tool`: of a call of a tool by an agent, the
-    tool's name, "" for one that is not there; None: no agent calls. `chosen`: of several answers its is the
-    one that was taken.
+    is not there; no endpoint; `backend`: who was called). `outcome`: finish reason, `done`, `cancelled`,
+    `closed`, `dropped` or the kind of a failure. `backup_of`: the endpoint that failed before. `address`:
+    which one of several the endpoint has; empty: it has one. `usage`: as the backend reported it (`prompt_s`:
+    how long it read). `truncated`: its stream ended without its end mark. `thought`: when its first thought
+    was heard, beside its text or in it; 0.0: none was. `error`: what was said of a failure. `body`: the bytes
+    that were posted; of a long one its ends (`kept_body`), and `body_left_out` bytes stood between. `raw`,
+    `cleaned`: the text before and after cleaning; `cleaning`: what it was cleaned by (endpoint, node, user,
+    opening). Bodies, headers and texts only where the run `keeps_text`. `prompt_chars`: of a model's prompt;
+    `compared`, `shared_chars`, `leaves`, `expected_chars`: it beside the best of the last prompts that the
+    same server was sent, as `held_prompts.Comparison`; numbers alone, so private runs have them too.
+    `machine`: the word of its endpoint. `load_s`: seconds in which the backend loaded the model; None: it did
+    not say. `cost`: None: its endpoint has no price, or it failed before anything came. `tool`: of a call of
+    a tool by an agent, the tool's name, "" for one that is not there; None: no agent calls. `chosen`: of
+    several answers its is the one that was taken. `samplers`: of a model, under the names of its backend.
+    `numbers`: what a model was asked with, by the names that its backend knows; `max_tokens`: 0, None: no
+    limit was sent; `stream`: it was asked to stream. `answered_by`: the model's name in the answer; empty:
+    none was said.
     """
 
     kind: str
@@ -126,6 +128,11 @@ class CallTrace:
     cost: Cost | None = None
     tool: str | None = None
     chosen: bool = False
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    samplers: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    max_tokens: int | None = None
+    stream: bool = False
+    answered_by: str = ""
 
     def note_prompt(self, chars: int, seen: Comparison) -> None:
         """How long its prompt is, and how much of it was sent before to the same server."""
@@ -164,11 +171,12 @@ class NodeTrace:
     gives the client its answer; `after`: it runs when the client has it. `state`: `running`, `answering`,
     `done`, `failed`, `went_on` (failed, `onNodeError: continue`), `cancelled`, `kept` (it did not run and
     gives what it gave in the run that this one repeats), and beside those of the specification `stopped` (a
-    lock is held) and `refused` (it takes a parameter of the client that cannot be). `fields`: the node as it
-    stands in its file; `file_nodes`: all of that file. `output`: what the nodes after it see of it; `values`:
-    what else they can name, by the end of that name; `tokens`: an estimate of its output. `dropped`: messages
-    left out, to fit the context. `waits`: of its calls, where there was no turn at once. `steps`: of an
-    agent: how many it made; `limit`: the limit that ended it, empty: none did.
+    lock is held) and `refused` (it takes a parameter of the client that cannot be). `error_kind`: of a
+    failure, in one word. `fields`: the node as it stands in its file; `file_nodes`: all of that file.
+    `output`: what the nodes after it see of it; `values`: what else they can name, by the end of that name;
+    `tokens`: an estimate of its output. `dropped`: messages left out, to fit the context. `waits`: of its
+    calls, where there was no turn at once. `steps`: of an agent: how many it made; `limit`: the limit that
+    ended it, empty: none did.
     """
 
     workflow: str
@@ -189,6 +197,7 @@ class NodeTrace:
     ended: float = NOT_YET
     state: str = "running"
     error: str = ""
+    error_kind: str = ""
     warnings: list[str] = field(default_factory=list, repr=False)
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     file_nodes: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
@@ -251,12 +260,16 @@ class RunTrace:
     before a workflow began). `error`: what the client was told. `asked`: the client's body, where
     `keeps_text`, whole to ASKED_LIMIT; `headers`: those of its headers that a setting or the protocol reads,
     by name, never one with a key. `again_of`: the run that this one repeats, whole, from a node, or one call
-    of it; None: none. `secrets`: what nobody who looks may read, the client's key; never
-    that of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of
-    what the user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its
-    last good version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the
-    answer so far, `text_so_far()` its text, where `keeps_text`; None when it is not going out. `bytes_kept`,
-    `seq`: of a recorder.
+    of it; None: none. `fell_back`: the model name that was asked, where nobody has it and the user's default
+    answers; empty: it is somebody's. `secrets`: what nobody who looks may read, the client's key; never that
+    of a private run. `nodes`: in the order of their start, nested ones too. `said`: the beginning of what the
+    user wrote last, on one line, where texts are kept. `outdated`: of each file that it uses in its last good
+    version, as a later edit has an error, a sentence that says so. `counter()`: pieces of the answer so far,
+    `text_so_far()` its text, where `keeps_text`; None when it is not going out. `caller`: W3C's `traceparent`
+    and `tracestate` as its client sent them; empty: it sent none. `discussion`: the id of the conversation;
+    empty: it has none, or nobody may know: then `chat_mark` tells it from others; `chat_folder`: of the
+    client's key, in which it is kept; `turn`: how many messages of the user it has. `bytes_kept`, `seq`: of a
+    recorder.
     """
 
     id: str
@@ -277,6 +290,10 @@ class RunTrace:
     front: str = ""
     api_type: str = ""
     stream: bool = False
+    fell_back: str = ""
+    chat_folder: str | None = field(default=None, repr=False)
+    chat_mark: str = ""
+    turn: int = 0
     task: str | None = None
     private: bool = False
     keeps_text: bool = False
@@ -299,6 +316,8 @@ class RunTrace:
     outdated: Mapping[str, str] = field(default_factory=dict, repr=False)
     counter: Callable[[], int] | None = field(default=None, repr=False)
     text_so_far: Callable[[], str] | None = field(default=None, repr=False)
+    caller: tuple[str, str] = ("", "")
+    discussion: str = ""
     bytes_kept: int = 0
     seq: int = 0
 
@@ -328,10 +347,22 @@ class RunTrace:
             self.model = shown_name(name)
 
     def _note_asker(self, request: RequestContext, *, front: str, stream: bool) -> None:
+        if request.fell_back:
+            self.fell_back = self.fell_back or self.model
         self.user, self.model, self.api_type = request.user, request.resolved_name, request.api_type
         self.front, self.stream, self.task, self.private = front, stream, request.task, request.privacy
         if request.api_key and not request.privacy:
             self.secrets = (request.api_key,)
+
+    def note_chat(self, discussion: str, folder: str | None, turn: int) -> None:
+        """Where its chat is. `folder`: of the client's key, None: it has none; `turn`: how many messages of
+        the user it has. Source: spec workbench.md 14.
+        """
+        self.turn = turn
+        if self.private:
+            self.chat_mark = mark_of_chat(self.user, discussion)
+        else:
+            self.chat_folder = folder
 
     def name(
         self,
@@ -355,8 +386,11 @@ class RunTrace:
         self.outdated = outdated_files(request)
         self.tell("named")
 
-    def runs(self, workflow: str, *, answers: bool) -> None:
-        """A workflow that no node called begins."""
+    def runs(self, workflow: str, *, answers: bool, discussion: str | None = None) -> None:
+        """A workflow that no node called begins. `discussion`: the id of its conversation; None: it has
+        none."""
+        if discussion and not self.private:
+            self.discussion = discussion
         self.workflow = self.workflow or workflow
         if answers:
             self.answering = workflow

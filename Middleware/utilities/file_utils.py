@@ -5,6 +5,7 @@ Knows nothing of discussions, nodes or JSON. Source: spec nodes.md 6.1, 6.2, mem
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -41,15 +42,24 @@ def atomic_write(path: Path, data: bytes, *, new_mode: int = 0o666) -> None:
     """Replace the file's bytes in one step; a reader sees the old or the new ones, also after a crash.
 
     Keeps the mode bits of an existing file; a new one gets `new_mode` less the umask. A link stays a link:
-    its target is written. The folder must exist. Raises OSError, whose `filename` is that of the target.
+    its target is written; a device or a pipe is none that could be replaced. The folder must exist. Raises
+    OSError, whose `filename` is that of the target.
     """
     target = Path(os.path.realpath(path))
     try:
+        refuse_replacing(target)
         _replace(target, data, new_mode)
         sync_folder(target.parent)
     except OSError as error:
         error.filename, error.filename2 = str(target), None
         raise
+
+
+def refuse_replacing(target: Path) -> None:
+    """A file may be replaced; what else has a name, `/dev/null` say, would be gone. Raises OSError."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(target.stat().st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(target))
 
 
 def _replace(target: Path, data: bytes, new_mode: int) -> None:

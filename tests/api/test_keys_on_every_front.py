@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import re
 from uuid import uuid4
 
 import pytest
+from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from Middleware.api.requests.access import AccessRules, ConsoleWish
 from Middleware.api.requests.key_check import EXPIRED, IN_ADDRESS, MISSING, WRONG
+from Middleware.api.wsgi.model_addresses import take_model_off
 from Middleware.common.asker import current_asker
 from Middleware.config.key_file import digest_of
 from Middleware.services.cancellation_service import cancellation_service
@@ -137,6 +140,75 @@ class TestRefusals:
         """MCP clients that get a 401 there look for OAuth and end with a misleading sentence."""
         assert client.post(path, json={}, headers=headers).status_code == 404
 
+    @pytest.mark.parametrize(
+        ("method", "path"),
+        [
+            *(
+                ("GET", path)
+                for path in ("/v1/models", "/metrics", "/api/tags", "/v1/usage", "/v1/responses/r")
+            ),
+            *(("POST", path) for path in ("/v1/chat/completions", "/api/chat", "/mcp", "/v1/embeddings")),
+            ("DELETE", "/v1/chat/completions/some-id"),
+        ],
+    )
+    @pytest.mark.parametrize("odd", ["/{}", "//{}", "/as/ann/{}", "/as/ann//{}", "//as/ann/{}"])
+    @pytest.mark.parametrize("by_file", [True, False], ids=["keys file", "required keys"])
+    def test_slashes_open_nothing(self, serve, configs, engine, method, path, odd, by_file):
+        """Nor does a name in front of them."""
+        rules = AccessRules()
+        if not by_file:
+            (configs.root / "Keys.json").unlink()
+            rules = AccessRules(api_keys=("open",))
+        body = {"model": "ann", "messages": HELLO, "input": "x"}
+        environ = {"PATH_INFO": odd.format(path), "REQUEST_METHOD": method}
+        answer = (
+            serve(access=rules).test_client().open("/", json=body, method=method, environ_overrides=environ)
+        )
+        is_none = path in ("/metrics", "/v1/usage") and "as" in odd
+        assert answer.status_code == (404 if is_none else 401), answer.text
+        assert engine.calls == []
+
+    def test_slashes_pass_by_no_limit(self, serve, engine):
+        """What a key asks in an odd way waits and counts as ever."""
+        app = serve()
+        environ = {"PATH_INFO": "//v1/chat/completions", "REQUEST_METHOD": "post"}
+        body = {"model": "ann", "messages": HELLO}
+        answer = app.test_client().post(
+            "/", json=body, headers=bearer("ann"), environ_overrides=environ, buffered=True
+        )
+        assert answer.status_code == 200
+        wait_until(lambda: app.door.traffic.finished == 1)
+
+    def test_the_front_door_sees_every_route_that_the_router_sees(self, serve):
+        """Whatever stands in the path."""
+        app, chance = serve(), random.Random(5)
+        doors, router = app.door._doors, app.url_map.bind("localhost")
+        odd = ["\n", "\r", "\0", "/", ".", "..", "\u2028", "\x85", "\xe9", "%2f", ";", " ", "id", "resp_1"]
+        rules = [rule.rule for rule in app.url_map.iter_rules() if not rule.rule.startswith("/console")]
+        for _ in range(5000):
+            path = re.sub(
+                "<[^>]+>",
+                lambda _: "".join(chance.choices(odd, k=chance.randint(1, 3))),
+                chance.choice(rules),
+            )
+            place = chance.randint(1, len(path))
+            path = path[:place] + "".join(chance.choices(odd, k=chance.randint(0, 2))) + path[place:]
+            environ = {"PATH_INFO": path}
+            take_model_off(environ)
+            path = environ["PATH_INFO"].rstrip("/") or "/"
+            assert doors.is_route(path) or not is_matched(router, path), repr(path)
+
+    def test_what_only_the_router_takes_for_a_route_is_closed(self, serve, monkeypatch):
+        """Should there be such a path after all."""
+        app = serve()
+        monkeypatch.setattr(app.door._doors, "is_route", lambda path: False)
+        client = app.test_client()
+        for path in ("/v1/models", "/metrics", "/api/extra/perf"):
+            assert client.get(path).status_code == 401
+            assert client.get(path, headers=bearer("all")).status_code in (200, 403)
+        assert client.get("/no/route").status_code == 404
+        assert client.get("/health").status_code == 200
+
     @pytest.mark.parametrize("path", ["/", "/health", "/v1/health"])
     def test_what_is_open_stays_open(self, client, path):
         """It names the version to those alone who have a key."""
@@ -166,6 +238,17 @@ class TestRefusals:
         answer = client.get("/v1/models", headers={"api-key": "open"})
         assert answer.status_code == 200 and "Cache-Control" not in answer.headers
         assert client.post("/register").status_code == 404
+
+
+def is_matched(router, path):
+    """Whether Flask finds a route there, of whatever method."""
+    try:
+        router.match(path, method="GET")
+    except MethodNotAllowed:
+        return True
+    except NotFound:
+        return False
+    return True
 
 
 def basic(text):

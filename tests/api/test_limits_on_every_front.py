@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 
+from Middleware.api.requests.access import ConsoleWish
 from Middleware.common.errors import BackendError
 from Middleware.config.key_file import digest_of
 from Middleware.services.cancellation_service import cancellation_service
@@ -215,6 +216,24 @@ class TestTurns:
             thread.join(PATIENCE_S)
         assert busy.statuses == [200, 200] and busy.together == 1
         wait_until(lambda: limiter.numbers(entry)[4:6] == (0, 0))
+
+    @pytest.mark.parametrize("concurrency", [0, 4])
+    def test_the_console_counts_who_waits_for_its_key(self, serve, facts, key, busy, concurrency):
+        """In front of the server's gate, where there is one."""
+        facts(users=("ann", "zoe"), concurrency=concurrency)
+        name, app = key(concurrent=1), serve(console=ConsoleWish("view", "console-key"))
+        headers = {"Authorization": "Bearer console-key", "X-Headrace-Console": "1"}
+
+        def gate():
+            told = app.test_client().get("/console/api/state", headers=headers).json["gate"]
+            return told["running"], told["waiting"]
+
+        threads = [busy.ask(app, name) for _ in range(3)]
+        wait_until(lambda: gate() == (1, 2), said=lambda: str(gate()))
+        busy.go.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        wait_until(lambda: gate() == (0, 0), said=lambda: str(gate()))
 
     def test_a_retry_is_not_refused_for_the_request_that_it_replaces(self, serve, key, busy):
         """Of a key that may not wait at all."""

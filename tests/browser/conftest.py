@@ -224,3 +224,9 @@ def violations(page: Any) -> list[str]:
     page.evaluate(AXE.read_text("utf-8"))
     found = page.evaluate("axe.run(document).then(({ violations }) => violations)")
     return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]}" for one in found]
+
+
+def choose_answering(page: Any) -> None:
+    """The node that answers, whose row stands above that of the answer; its details have the tabs."""
+    page.locator("li:has(+ li > .fallrow.end) > button.fallrow").click()
+    page.locator(".nodehead").wait_for()

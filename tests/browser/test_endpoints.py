@@ -38,14 +38,14 @@ class TestEndpoints:
     ):
         server = start()
         page = looking.open(server, "#/endpoints")
-        page.get_by_text("not called yet").wait_for()
+        page.locator(".pagehead", has_text="1 not called yet").wait_for()
         server.post("/v1/chat/completions", asking("Hello"))
         page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
         backend.on("break", DOWN)
         server.post("/v1/chat/completions", asking("break"))
         card = page.locator(".endpoint")
         page.get_by_text(re.compile("failing since .*, 1 call")).wait_for()
-        assert "1 of 1 is failing" in page.locator(".page").inner_text()
+        assert "1 failing" in page.locator(".pagehead").inner_text()
         advice = card.locator(".notes.bad .advice").inner_text()
         assert re.match(r"Next: \w", advice) and "`" not in advice
         server.post("/v1/chat/completions", asking("Hello"))
@@ -55,7 +55,7 @@ class TestEndpoints:
         """Over the last hour; nothing before anything is known."""
         server = start()
         page = looking.open(server, "#/endpoints")
-        page.get_by_text("not called yet").wait_for()
+        page.locator(".pagehead", has_text="1 not called yet").wait_for()
         assert page.locator(".endpoint", has_text="held").count() == 0
         for _ in range(2):
             server.post("/v1/chat/completions", asking("Hello"))
@@ -72,11 +72,12 @@ class TestEndpoints:
         server.post("/v1/chat/completions", asking("Hello"))
         page = looking.open(server, "#/endpoints")
         page.locator(".endpoint.well").first.wait_for()
+        page.get_by_text("2 not called yet: Model, Other").click()
         widths = {round(card.bounding_box()["width"]) for card in page.locator(".endpoint").all()}
         assert page.locator(".endpoint").count() == 3 and len(widths) == 1
         colour = "(one) => getComputedStyle(one).color"
-        dim = page.locator(".page > .dim").evaluate(colour)
-        assert page.locator(".endpoint.quiet .state").evaluate(colour) == dim
+        dim = page.locator(".pagehead .dim").evaluate(colour)
+        assert page.locator(".endpoint.quiet .state").first.evaluate(colour) == dim
 
     def test_its_state_stands_on_the_line_of_its_name(self, start, looking):
         server = start()
@@ -127,11 +128,16 @@ class TestOverview:
         assert page.locator(".plot").count() == 6
         assert "20 within the hour, 4 failed" in page.locator(".plot").first.get_attribute("aria-label")
 
-    def test_endpoints_of_one_name_are_told_apart_by_their_users(self, start, looking):
-        page = looking.open(start({"mira": {}, "jo": {}}), "#/overview")
+    def test_endpoints_that_fail_are_named_and_the_rest_are_counted(self, start, looking, backend):
+        """Those of one name are told apart by their users (workbench.md 16.3)."""
+        server = start({"mira": {}, "jo": {}, "lee": {}})
+        backend.on("break", DOWN)
+        for user in ("mira", "jo"):
+            server.post("/v1/chat/completions", {**asking("break"), "model": user})
+        page = looking.open(server, "#/overview")
         page.locator(".servers li").first.wait_for()
         told = [" ".join(text.split()) for text in page.locator(".servers li").all_inner_texts()]
-        assert told == ["– jo/Model not called yet", "– mira/Model not called yet"]
+        assert told == ["jo/Model failing", "mira/Model failing", "1 endpoint: 1 not called yet"]
 
     def test_the_last_time_on_the_axis_has_room(self, start, looking):
         """It stands at the right end, and half of it beyond."""

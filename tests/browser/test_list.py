@@ -69,7 +69,7 @@ class TestList:
         row = page.locator(".row")
         page.wait_for_selector(".row .mark.done")
         told = re.compile(rf"tokens\s*(about )?{usage[-1]['completion_tokens']}\b")
-        page.locator(".run .sum").filter(has_text=told).wait_for()
+        page.locator(".runhead .sum").filter(has_text=told).wait_for()
         assert 2.0 <= seconds(row.locator(".took b").inner_text()) < 4
 
     def test_filters_stand_in_the_address_and_say_when_nothing_fits(self, start, looking):
@@ -157,7 +157,7 @@ class TestList:
         said = page.locator(".notes.quiet")
         said.wait_for()
         assert "The user's settings keep texts private; times and counts only." in said.inner_text()
-        assert said.bounding_box()["width"] == page.locator(".fall").bounding_box()["width"]
+        assert said.bounding_box()["width"] == page.locator(".runhead .sum").bounding_box()["width"]
 
     def test_a_run_of_a_few_milliseconds_has_a_bar_beside_a_long_one(self, start, looking):
         """As in the waterfall, at least two pixels."""

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tests.browser.conftest import WIDTHS, Client, asking, rows, sideways, until, violations
+from tests.browser.conftest import WIDTHS, Client, asking, choose_answering, rows, sideways, until, violations
 from tests.e2e.conftest import NODE, Server
 from tests.e2e.fake_backend import Reply
 from tests.patience import PATIENCE_S
@@ -177,6 +177,7 @@ class TestHostileTexts:
         page = looking.open(server)
         page.on("dialog", lambda dialog: looking.troubles.append(f"dialog: {dialog.message}"))
         page.locator(".row").click()
+        choose_answering(page)
         for tab in ("Came", "Output", "Sent", "Fields", "Facts"):
             page.get_by_role("tab", name=tab).click()
             page.wait_for_timeout(150)
@@ -193,7 +194,7 @@ class TestHostileTexts:
         server.post("/v1/chat/completions", asking("Hello"))
         page = looking.open(server)
         page.locator(".row").click()
-        assert page.locator("button.fallrow .t").text_content() == title
+        assert page.locator("button.fallrow:not(.end) .t").text_content() == title
         assert name in page.locator("h1").inner_text()
 
     def test_a_body_is_folded_by_depth(self, start, looking):
@@ -201,6 +202,7 @@ class TestHostileTexts:
         server.post("/v1/chat/completions", asking("Hello there"))
         page = looking.open(server)
         page.locator(".row").click()
+        choose_answering(page)
         page.get_by_role("tab", name="Sent").click()
         page.get_by_role("button", name="Indented").click()
         assert "Hello there" not in page.locator(".json").inner_text()
@@ -226,7 +228,7 @@ class TestKeyboard:
         assert "Chat" in page.evaluate("document.activeElement.textContent")
         page.keyboard.press("Enter")
         until(page, lambda: "#/runs/" in page.url)
-        page.locator(".fallrow .flag").wait_for()
+        page.locator(".fallrow.end", has_text="Answer").wait_for()
         page.keyboard.press("c")
         page.get_by_role("button", name="Cancel the run").press("Enter")
         page.locator(".head .state.cancelled").wait_for()
@@ -259,7 +261,9 @@ class TestKeyboard:
         page.locator(".row").click()
         page.locator("button.fallrow").first.focus()
         page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
+        page.locator(".nodehead").wait_for()
         until(page, lambda: page.locator("button.fallrow[aria-current] .t").inner_text() == "Answer")
         page.get_by_role("tab", name="Came").click()
         page.keyboard.press("ArrowRight")
@@ -335,7 +339,7 @@ class TestAccess:
         page.locator(".list").wait_for()
         page.locator(".fall").wait_for(state="detached")
         small = page.evaluate(
-            "[...document.querySelectorAll('main a, main button, main select')].filter((one) => one.getBoundingClientRect().height < 40).length"
+            "[...document.querySelectorAll('main a, main button, main select')].filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 40).length"
         )
         assert small == 0
 

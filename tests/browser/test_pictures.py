@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tests.browser.conftest import Client, asking, rows
+from tests.browser.conftest import Client, asking, choose_answering, rows
 from tests.e2e.conftest import HOUSE, NODE
 from tests.e2e.fake_backend import Reply
 from tests.patience import PATIENCE_S
@@ -72,9 +72,10 @@ def test_runs_and_a_run_in_both_themes(start, looking, backend):
         (question, "/v1/chat/completions"), (asking("broken", model="jo"), "/api/chat"), (asking("a poem", model="jo"), "/v1/chat/completions"),
     ):  # fmt: skip
         Client(server, body, path).wait()
-    page = looking.open(server, viewport={"width": 1160, "height": 700}, color_scheme="light")
+    page = looking.open(server, viewport={"width": 1360, "height": 760}, color_scheme="light")
     rows(page, 5)
     page.locator(".row", has_text="Reviewers").click()
+    choose_answering(page)
     page.get_by_role("tab", name="Came").click()
     page.locator(".pane del").first.wait_for()
     page.mouse.move(900, 20)

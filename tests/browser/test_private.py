@@ -71,8 +71,13 @@ def everywhere(page, server, name):
         # The one that was open before stays until this one has come.
         page.locator(f'article[aria-label="Run {run.get_attribute("data-id")}"] .fall').wait_for()
         for node in range(page.locator("button.fallrow").count()):
-            page.locator("button.fallrow").nth(node).click()
-            title = page.locator("button.fallrow").nth(node).locator(".t").inner_text()
+            one = page.locator("button.fallrow").nth(node)
+            one.click()
+            title = one.locator(".t").inner_text()
+            if "end" in one.get_attribute("class").split():
+                until(page, lambda: page.locator(".details .loading").count() == 0)
+                found[row, f"row {title}"] = held(page)
+                continue
             for tab in TABS:
                 page.get_by_role("tab", name=tab).click()
                 until(page, lambda: page.locator(".pane .loading").count() == 0)
@@ -99,7 +104,7 @@ def shown(server, looking, name):
     client = ask(server, name, f"Where is {MARK}?")
     page.locator(".row .mark.answering").wait_for()
     page.locator(".row").click()
-    page.locator(".fallrow .flag").wait_for()
+    page.locator(".fallrow.end", has_text="Answer").wait_for()
     found = {"while it runs": held(page)}
     assert MARK.encode() in client.wait()
     assert MARK.encode() in ask(server, name, TASK).wait()
@@ -126,11 +131,12 @@ def test_its_times_and_counts_are_there(house, looking):
     assert page.locator(".row .lock").count() == 1
     page.locator(".row").click()
     page.get_by_text("The user's settings keep texts private; times and counts only.").first.wait_for()
-    assert page.locator("button.fallrow .t").all_inner_texts() == [
+    assert page.locator("button.fallrow:not(.end) .t").all_inner_texts() == [
         "Draft", "Lost", "Below", "Deep", "Answer", "Notes",
     ]  # fmt: skip
-    assert page.get_by_role("button", name="Try again").count() == 0
-    assert re.search(r"tokens\s*(about )?\d+", page.locator(".sum").inner_text())
+    again = page.get_by_role("button", name="Run again")
+    assert again.get_attribute("aria-disabled") == "true" and "private" in again.get_attribute("title")
+    assert re.search(r"tokens\s*(about )?\d+", page.locator(".runhead .sum").inner_text())
     page.get_by_role("button", name="Copy").click()
     off = page.locator('[role^=menuitem][aria-disabled="true"]').all_inner_texts()
     assert [text.split("\n")[0] for text in off] == ["This request as curl", "As --explain", "Answer"]
@@ -143,6 +149,7 @@ def test_of_others_each_of_these_places_can_hold_it(house, looking):
     titles = {place[1] for place, there in found.items() if there and len(place) == 3}
     assert titles == {"Draft", "Lost", "Below", "Deep", "Answer", "Notes"}
     assert found["while it runs"] or found[1, "Answer", "Came"]
+    assert found[0, "row Request"] and found[0, "row Answer"]
     assert found[0, "copied"] and found[1, "copied"]
     page.goto(f"{server.url}/console/#/runs")
     page.get_by_label("Find").fill(MARK)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import asking
+from tests.browser.conftest import asking, choose_answering
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
 
@@ -40,6 +40,7 @@ class TestSent:
         server.post("/v1/chat/completions", say("How much?"))
         page = looking.open(server)
         page.locator(".row").first.click()
+        choose_answering(page)
         page.get_by_role("tab", name="Sent").click()
         page.locator(".reuse").wait_for()
         return page

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import Client, asking, rows, seconds, until
+from tests.browser.conftest import Client, asking, choose_answering, rows, seconds, until
 from tests.e2e.conftest import NODE, write
 from tests.e2e.fake_backend import Reply
 
@@ -41,7 +41,7 @@ class TestWaterfall:
         page.locator(".row .mark.trouble").wait_for()
         page.locator(".row").click()
         until(page, lambda: "#/runs/" in page.url)
-        page.locator(".fallrow .flag").wait_for()
+        page.locator(".fallrow.end", has_text="Answer").wait_for()
         return page
 
     def run(self, page):
@@ -52,12 +52,14 @@ class TestWaterfall:
     def test_each_node_has_its_row_its_place_and_its_depth(self, page):
         titles = [text.strip() for text in page.locator(".fallrow .lab .t").all_inner_texts()]
         assert [title for title in titles if title != "waiting for a slot"] == [
+            "Request",
             "Draft",
             "Facts",
             "Style",
             "Lost",
             "Below",
             "Deep",
+            "Answer",
             "Answer",
             "Notes",
         ]
@@ -162,15 +164,16 @@ class TestBackup:
         rows(page, 1)
         page.locator(".row").click()
         page.get_by_text("Model failed (connect_error); Other answered instead.").wait_for()
+        choose_answering(page)
         assert page.locator(".notes b").all_inner_texts() == ["Model", "Other"]
-        assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 2 of 2"
+        assert page.locator(".tabline .right").inner_text() == "call 2 of 2"
         assert page.locator(".pane pre").inner_text() == "Hello there"
         page.get_by_role("button", name="Copy").click()
         page.get_by_role("menuitem", name="The call to Other as curl").wait_for()
         page.keyboard.press("Escape")
         page.locator("button.fallrow.call").first.click()
         page.get_by_text("Nothing came.").wait_for()
-        assert page.locator(".tabline .right").inner_text() == "node 1, Answer, call 1 of 2"
+        assert page.locator(".tabline .right").inner_text() == "call 1 of 2"
         page.get_by_role("button", name="Copy").click()
         page.get_by_role("menuitem", name="The call to Model as curl").wait_for()
 
@@ -182,7 +185,7 @@ class TestTryAgain:
         page = looking.open(server)
         rows(page, 1)
         page.locator(".row").click()
-        page.get_by_role("button", name="Try again").wait_for()
+        page.get_by_role("button", name="Run again", exact=True).wait_for()
         page.keyboard.press("t")
         until(page, lambda: page.get_by_label("text of message 1").count() == 1)
         until(page, lambda: page.get_by_label("text of message 1").input_value() == "Hello there")
@@ -206,7 +209,8 @@ class TestTryAgain:
         rows(page, 1)
         assert "PickRoute > Code" in page.locator(".row").inner_text()
         page.locator(".row").click()
-        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Edit and try").click()
         until(page, lambda: page.get_by_label("What runs").count() == 1)
         until(page, lambda: page.get_by_label("What runs").input_value() == "route")
 
@@ -216,6 +220,7 @@ class TestTabs:
         page = looking.open(server)
         page.locator(".row .mark.done").wait_for()
         page.locator(".row").click()
+        choose_answering(page)
         page.get_by_role("tab", name=tab).click()
         return page
 
@@ -242,6 +247,7 @@ class TestTabs:
         page.reload()
         until(page, lambda: "0\u202f% held" in page.locator(".row").first.inner_text())
         page.locator(".row").first.click()
+        choose_answering(page)
         page.get_by_role("tab", name="Sent").click()
         head = page.locator(".reuse")
         head.get_by_text("in the system prompt, at {chat_user_prompt_last_one}.").wait_for()
@@ -257,13 +263,20 @@ class TestTabs:
         assert b"think" not in answer
         page = self.open_run(server, looking, "Came")
         page.locator(".pane del").first.wait_for()
+        thought = page.locator(".pane .thoughts")
+        assert thought.inner_text() == "thought, 29 characters"
+        thought.locator("summary").click()
+        assert thought.inner_text().endswith("<think>hm, let me see</think>")
         assert page.locator(".pane .by").all_inner_texts() == [
             "thinking_names",
             "leading_space",
             "endpoint_prefixes",
             "trim_ends",
         ]
-        assert page.locator(".pane del").first.inner_text() == "<think>hm, let me see</think>"
+        assert [text.strip() for text in page.locator(".pane del").all_inner_texts()][:2] == [
+            "↵↵",
+            "Assistant:",
+        ]
         rule = page.locator(".pane .by").nth(2)
         assert rule.get_attribute("href") == "#/help/rules/endpoint_prefixes"
         page.get_by_role("button", name="cleaned").click()
@@ -311,6 +324,8 @@ class TestCancel:
         assert client.wait().rstrip().endswith(b"data: [DONE]")
         page.locator(".head .state.cancelled").wait_for()
         assert "by the console" in page.locator(".head .state").inner_text()
+        assert page.locator(".details .msg pre").inner_text().startswith("one more")
+        choose_answering(page)
         page.get_by_role("tab", name="Came").click()
         assert page.locator(".pane pre").inner_text().startswith("one more")
 

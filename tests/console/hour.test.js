@@ -4,7 +4,7 @@ import test from "node:test";
 
 import { PLOTS, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/overview/hour.js";
 
-const NAMES = ["requests", "failed", "cancelled", "tokens", "first_p50", "first_p95", "running", "waiting", "memory_mb"];
+const NAMES = ["requests", "failed", "cancelled", "tokens", "tokens_after", "first_p50", "first_p95", "running", "waiting", "memory_mb"];
 /** An hour of four slots in which nothing happened, but for what is given. */
 const hour = (given) => ({ step_s: 10, end: 1_760_000_040, series: { ...Object.fromEntries(NAMES.map((name) => [name, [0, 0, 0, 0]])), first_p50: [null, null, null, null], first_p95: [null, null, null, null], memory_mb: [null, null, null, null], ...given } });
 
@@ -16,6 +16,11 @@ test("four numbers of the hour", () => {
   const made = totals(hour({ requests: [3, 0, 0, 1], failed: [0, 0, 0, 1], tokens: [1200, 0, 0, 34], first_p50: [0.9, null, null, 2] }));
   assert.deepEqual(made.map(([, value]) => value.replace(/\u202f/g, " ")), ["4", "1", "1 234", "0.9 s"]);
   assert.equal(totals(hour({}))[3][1], "–");
+});
+
+test("tokens that came after the answer stand apart", () => {
+  const made = totals(hour({ tokens: [20, 0, 0, 50], tokens_after: [0, 0, 0, 50] }));
+  assert.deepEqual(made[2], ["tokens, 50 after the answer", "70"]);
 });
 
 test("the usual first token counts each slot as often as it had requests", () => {

@@ -74,6 +74,19 @@ def test_a_client_without_a_key_says_that_one_is_needed(doors):
     client._client.close()
 
 
+@pytest.mark.parametrize("before", ["/", "//", "/as/ann/", "/as/ann//", "//as/ann/"])
+def test_odd_addresses_open_nothing(doors, before):
+    """Whatever the server makes of slashes before the application sees them."""
+    body = {"model": "ann", "messages": HELLO}
+    for method, path in (
+        ("GET", "/v1/models"),
+        ("GET", "/v1/models/%0Aann"),
+        ("POST", "/v1/chat/completions"),
+    ):
+        assert doors.ask(method, before + path, None, body)[0] == 401
+    assert doors.ask("GET", before + "/metrics")[0] in (401, 404)
+
+
 class TestRightKeys:
     def test_official_clients(self, doors):
         key = secret("ann")

@@ -12,12 +12,23 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
-from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.api.console.pack_views import ZIP
+from Middleware.api.console.view_contract import Reply
+from Middleware.api.console.views import Views
+from Middleware.common.instance_global_variables import (
+    INSTALL_DIRECTORY,
+    LaunchFacts,
+    launch_facts,
+    set_launch_facts,
+)
+from Middleware.config.loader import ConfigTree
+from tests.api.console.conftest import a_hub, asking
 from tests.e2e.test_example_users import EXAMPLES, FakeOllama, Server, _start
 from tests.patience import PATIENCE_S, wait_until
 from tests.shipped import copy_configs
@@ -28,6 +39,7 @@ pytestmark = pytest.mark.e2e
 USERS = sorted(file.stem for file in (INSTALL_DIRECTORY / "Public/Configs/Users").glob("[!_]*.json"))
 MODEL, VECTORS = "Talker", "Vectors"
 """Endpoints of the new tree: none has the name of a role."""
+WITH_PROGRAMS = "agent"
 
 
 def command(public: Path, *words: str) -> str:
@@ -63,10 +75,8 @@ def unpacked(packs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     public = tmp_path_factory.mktemp("to") / "Public"
     write_endpoints(public / "Configs", backend.server_port)
     for user in USERS:
-        roles = ["--map", f"Main={MODEL}"]
-        if user == "memory-assistant":
-            roles += ["--map", f"Embeddings=box/{VECTORS}"]
-        programs = ["--with-programs"] if user == "agent" else []
+        roles = [word for role in roles_of(user) for word in ("--map", role)]
+        programs = ["--with-programs"] if user == WITH_PROGRAMS else []
         command(public, "--unpack", str(packs / f"{user}.zip"), *roles, *programs)
     process, port = _start(public, USERS)
     yield Server(port, calls, public)
@@ -74,6 +84,11 @@ def unpacked(packs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     process.wait(timeout=PATIENCE_S)
     backend.shutdown()
     backend.server_close()
+
+
+def roles_of(user: str) -> list[str]:
+    """Which endpoint plays which role of an example."""
+    return [f"Main={MODEL}", *([f"Embeddings=box/{VECTORS}"] if user == "memory-assistant" else [])]
 
 
 def write_endpoints(configs: Path, port: int) -> None:
@@ -101,7 +116,7 @@ def write_endpoints(configs: Path, port: int) -> None:
 def test_an_unpacked_example_answers(unpacked: Server, user: str) -> None:
     """Whole and streamed, with the calls of the original."""
     said, expected, calls = EXAMPLES[user]
-    if user == "agent":  # the first start of its MCP server may take longer than the node waits for it
+    if user == WITH_PROGRAMS:  # the first start of its MCP server may take longer than the node waits for it
         wait_until(lambda: unpacked.ask(user, said, stream=False) == expected)
     before = len(unpacked.calls)
     assert unpacked.ask(user, said, stream=False) == expected
@@ -113,3 +128,46 @@ def test_an_unpacked_example_answers(unpacked: Server, user: str) -> None:
 def test_the_new_tree_has_no_error(unpacked: Server) -> None:
     """Of all that was unpacked, one after the other: `--validate` ends well."""
     assert command(unpacked.public, "--validate").rstrip().splitlines()[-1].startswith(str(unpacked.public))
+
+
+class TestByThePage:
+    """What the console gives and writes is what the command does."""
+
+    @pytest.fixture
+    def post(self) -> Iterator[Callable[..., Reply]]:
+        """A request to a page over a tree."""
+        before = launch_facts()
+
+        def send(public: Path, path: str, body: object, *query: tuple[str, str]) -> Reply:
+            set_launch_facts(LaunchFacts(public_directory=public, config_directory=public / "Configs"))
+            hub = a_hub(snapshot=lambda: ConfigTree(public / "Configs").snapshot(), mode="edit")
+            environ = asking("POST", path, body=body, query=urlencode(query))
+            return Views(hub).answer({**environ, "CONTENT_TYPE": ZIP}, ("look", "act", "save"))
+
+        yield send
+        set_launch_facts(before)
+
+    @pytest.mark.parametrize("user", USERS)
+    def test_a_pack_has_the_same_bytes(self, packs: Path, post: Callable[..., Reply], user: str) -> None:
+        assert post(packs / "Public", "pack", {"name": user}).value == (packs / f"{user}.zip").read_bytes()
+
+    @pytest.mark.parametrize("user", [user for user in USERS if user != WITH_PROGRAMS])
+    def test_an_unpacked_one_has_the_same_files(
+        self, packs: Path, unpacked: Server, post: Callable[..., Reply], tmp_path: Path, user: str
+    ) -> None:
+        write_endpoints(tmp_path / "Configs", 9)
+        roles = [("map", role) for role in roles_of(user)]
+        reply = post(tmp_path, "unpack", (packs / f"{user}.zip").read_bytes(), *roles, ("write", "1"))
+        assert reply.status == 201, reply.value
+        for file in reply.value["files"]:
+            by_command = unpacked.public / "Configs" / file
+            assert (tmp_path / "Configs" / file).read_bytes() == by_command.read_bytes()
+
+    def test_one_that_runs_programs_is_for_the_command(
+        self, packs: Path, post: Callable[..., Reply], tmp_path: Path
+    ) -> None:
+        write_endpoints(tmp_path / "Configs", 9)
+        before = sorted(tmp_path.rglob("*"))
+        reply = post(tmp_path, "unpack", (packs / f"{WITH_PROGRAMS}.zip").read_bytes(), ("write", "1"))
+        assert (reply.status, bool(reply.value["programs"])) == (422, True)
+        assert sorted(tmp_path.rglob("*")) == before

@@ -18,6 +18,7 @@ from Middleware.llmapis.find_servers import (
     addresses_to_ask,
     files_that_use,
     find_servers,
+    own_files_that_use,
     search_addresses,
 )
 from tests.patience import PATIENCE_S, growing_limits
@@ -290,3 +291,10 @@ class TestFilesThatUse:
             "Endpoints/A.json",
             "Endpoints/lan/B.json",
         ]
+
+    def test_files_to_copy_from_use_no_server(self, configs):
+        """They say nothing of what is used."""
+        for name in ("examples/A", "lan/B.example", "lan/Mine"):
+            configs.endpoint(name, "http://127.0.0.1:8080")
+        snapshot = configs.given()["snapshot"]
+        assert own_files_that_use(snapshot, "http://127.0.0.1:8080") == ["Endpoints/lan/Mine.json"]

@@ -394,12 +394,13 @@ class TestHeaders:
 
 class TestNumbers:
     def test_what_a_key_is_told_of_itself(self, limiter, cancellation, clock):
-        use(limiter, cancellation, clock, prompt=7, completion=2)
+        use(limiter, cancellation, clock, prompt=7, completion=2, cost=Cost("USD", 4200))
         who = asker(concurrent=1, requests_per_minute=30, tokens_per_day=20)
         for _ in range(2):
             limiter.request(who).admit()
-        assert limiter.numbers(who.entry) == ("2026-11-28", 2, 7, 2, 1, 1, 28, 11)
-        assert limiter.numbers(asker("bob").entry) == ("2026-11-28", 0, 0, 0, 0, 0, None, None)
+        assert limiter.numbers(who.entry) == ("2026-11-28", 2, 7, 2, 1, 1, 28, 11, {"USD": 4200})
+        assert limiter.waiting_at_keys == 1
+        assert limiter.numbers(asker("bob").entry) == ("2026-11-28", 0, 0, 0, 0, 0, None, None, {})
 
     def test_refusals_are_told(self, limiter):
         """For the metrics."""

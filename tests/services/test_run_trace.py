@@ -56,6 +56,16 @@ class TestObservers:
         """Then there is no trace at all."""
         assert observers.begin("r1", "/api/chat") is None
 
+    def test_a_name_that_fell_back_is_kept(self, observers):
+        """Also when the request waited and was named twice (workbench.md 15)."""
+        observers.observe(Seen())
+        run = observers.begin("r1", "/api/chat")
+        run.note_asked_name("gpt-4")
+        run.note_waiting(request(fell_back=True), front="Ollama chat", stream=True, text="Hi")
+        assert (run.model, run.fell_back) == ("mira", "gpt-4")
+        assert (named(run, fell_back=True).model, run.fell_back) == ("mira", "gpt-4")
+        assert named(observers.begin("r2", "/api/chat")).fell_back == ""
+
     def test_an_observer_sees_what_begins_after_it(self, observers):
         """And nothing more when it has ended."""
         seen = Seen()

@@ -54,6 +54,18 @@ class TestAtomicWrite:
         atomic_write(link, b"new")
         assert link.is_symlink() and (tmp_path / "real.txt").read_bytes() == b"new"
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
+    def test_what_is_no_file_is_never_replaced(self, tmp_path):
+        """A pipe as little as a device: `/dev/null` was a file afterwards."""
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "link").symlink_to(tmp_path / "pipe")
+        for name in ("pipe", "link"):
+            with pytest.raises(OSError, match="not a regular file") as refused:
+                atomic_write(tmp_path / name, b"x")
+            assert refused.value.filename == str(tmp_path / "pipe")
+        assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "pipe"]
+
     def test_a_failed_write_leaves_the_old_file_and_no_rest(self, tmp_path, monkeypatch):
         file = tmp_path / "a.txt"
         file.write_bytes(b"old")

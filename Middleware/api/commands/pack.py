@@ -21,16 +21,11 @@ from Middleware.api.command_registry import (
 from Middleware.api.commands.setup_files import write_beside
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import launch_facts
-from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.users import load_user, user_names
-from Middleware.config.workflows import workflow_exists
-from Middleware.services.pack_archive import Pack, PackNeeds, PackRefused, pack_bytes
+from Middleware.services.pack_archive import PACK_ENDING, Pack, PackNeeds, PackRefused, file_name, pack_bytes
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import checked_tree
-from Middleware.workflows.checks.pack_contents import pack_user
+from Middleware.workflows.checks.pack_contents import meant_by, pack_user
 from Middleware.workflows.checks.pack_plan import programs_of
-
-ENDING = ".pack.zip"
 
 
 @COMMANDS.register("pack")
@@ -44,7 +39,7 @@ class PackCommand(Command):
             type=nonempty_text,
             metavar=("NAME", "FILE"),
             help="Write a user, or a workflow of a user (USER:WORKFLOW), with all that it reaches, to one "
-            f"zip file. The default for FILE is NAME{ENDING}.",
+            f"zip file. The default for FILE is NAME{PACK_ENDING}.",
         )
         parser.add_argument(
             "--user",
@@ -63,11 +58,11 @@ class PackCommand(Command):
             print("--pack takes a name and a file, and at most one --user", file=sys.stderr)
             return 2
         name, *rest = arguments.pack
-        target = Path(rest[0] if rest else f"{name.replace(':', '-').replace('/', '-')}{ENDING}")
+        target = Path(rest[0] if rest else file_name(name))
         target = target.expanduser().absolute()
         try:
             snapshot = checked_tree(facts.config_directory).snapshot()
-            packed = pack_user(snapshot, *_what(snapshot, name, owners[0] if owners else ""))
+            packed = pack_user(snapshot, *meant_by(snapshot, name, owners[0] if owners else ""))
             data = pack_bytes(packed.pack)
             if not target.parent.is_dir():
                 raise PackRefused(f"there is no folder {target.parent}")
@@ -86,33 +81,6 @@ class PackCommand(Command):
             print(f"  {file}")
         print("\n".join([*needs_lines(packed.pack), *(f"warning: {one}" for one in packed.remarks)]))
         return 0
-
-
-def _what(snapshot: ConfigSnapshot, name: str, owner: str) -> tuple[str, str | None]:
-    """The user and the workflow that a name means; None: the whole user. Raises PackRefused, ConfigError."""
-    users = user_names(snapshot)
-    if owner:
-        return owner, None if name.casefold() == owner.casefold() else name
-    if name.casefold() in (user.casefold() for user in users):
-        return name, None
-    user, _, workflow = name.partition(":")
-    if workflow:
-        return user, workflow
-    owners = [user for user in users if _has_workflow(snapshot, user, name)]
-    if len(owners) == 1:
-        return owners[0], name
-    if owners:
-        raise PackRefused(f"several users have a workflow {name!r}: {', '.join(owners)}; choose with --user")
-    raise PackRefused(
-        f"there is no user and no user's workflow {name!r}; the users are: {', '.join(users) or 'none'}"
-    )
-
-
-def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
-    try:
-        return workflow_exists(snapshot, load_user(snapshot, user), name)
-    except ConfigError:
-        return False
 
 
 def needs_lines(pack: Pack) -> Iterator[str]:

@@ -7,14 +7,12 @@ Everything is asked before anything is written. Source: spec workbench.md 7, ope
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments
 from Middleware.api.commands.setup_files import (
@@ -32,11 +30,12 @@ from Middleware.api.commands.setup_files import (
     write_setup,
 )
 from Middleware.api.commands.setup_questions import NOTHING, Questions
-from Middleware.common.errors import ConfigError
+from Middleware.common.errors import ConfigError, ConfigMissing
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.common.types import JsonObject
+from Middleware.config.key_ring import load_key_file
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import EXAMPLE
+from Middleware.config.paths import KEYS_FILE
 from Middleware.config.users import DEFAULT_PORT, pointer_user, settings_of
 from Middleware.config.validation import ERROR, NOTE
 from Middleware.llmapis.egress import place_of
@@ -48,9 +47,17 @@ from Middleware.llmapis.find_servers import (
     SPACING_S,
     FoundServer,
     addresses_to_ask,
-    files_that_use,
     find_servers,
+    own_files_that_use,
     search_addresses,
+)
+from Middleware.llmapis.found_endpoints import (
+    CONTAINER_MARK,
+    HOST_OF_CONTAINER,
+    endpoint_document,
+    is_variable_name,
+    key_variable_of,
+    likely_model,
 )
 from Middleware.utilities.config_text import json_bytes
 from Middleware.utilities.install_layout import program, quote_words
@@ -58,33 +65,12 @@ from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.config_check import check_users
 
 USER = "assistant"
-CONTAINER_MARK = Path("/.dockerenv")
-HOST_OF_CONTAINER = "host.docker.internal"
 SERVICE = "https://api.openai.com"
 DEMO = FoundServer("http://127.0.0.1:11434", "the built-in demo model", DEMO_TYPE, models=("demo",))
 """Its address is called by nobody."""
-KEY_VARIABLE = "MODEL_API_KEY"
-CONTEXT = 8192
-"""Tokens. What a server on one's own machine has at least, mostly; services say no limit here."""
 SHOWN_MODELS = 5
 LISTED_MODELS = 50
-EXAMPLES = "Endpoints/examples/"
-"""Files to copy from: they say nothing of what is used."""
 INTERRUPTED = 130
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_CLEANING: Mapping[str, object] = {
-    "removeThinking": True,
-    "thinkTagNames": ["think", "thinking", "thought", "reasoning", "reflection"],
-    "removeCustomTextFromResponseStartEndpointWide": True,
-    "responseStartTextToRemoveEndpointWide": ["Assistant:"],
-    "trimBeginningAndEndLineBreaks": True,
-}
-_FLAT_PROMPT: Mapping[str, object] = {
-    "promptTemplate": "chatml",
-    "addGenerationPrompt": True,
-    "strictPromptTemplate": True,
-}
-"""What KoboldCpp, which takes one text, needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +241,8 @@ def _describe(server: FoundServer, snapshot: ConfigSnapshot) -> str:
         text += f": {', '.join(server.models[:SHOWN_MODELS])}{more}"
     if server.wants_key:
         text += ", wants a key"
-    users = [file for file in files_that_use(snapshot, server.url) if not _is_example(file)]
+    users = own_files_that_use(snapshot, server.url)
     return f"{text} (used by {', '.join(users[:2])}{', ...' if users[2:] else ''})" if users else text
-
-
-def _is_example(file: str) -> bool:
-    return file.startswith(EXAMPLES) or file.endswith(f"{EXAMPLE}.json")
 
 
 def _ask_address(questions: Questions, snapshot: ConfigSnapshot, searches: _Searches) -> FoundServer:
@@ -291,31 +273,20 @@ def _ask_address(questions: Questions, snapshot: ConfigSnapshot, searches: _Sear
 
 def _endpoint_of(questions: Questions, server: FoundServer) -> JsonObject:
     """The document of its file, in the order of the examples."""
-    document: JsonObject = {
-        "endpoint": server.url,
-        "apiTypeConfigFileName": server.api_type,
-        "modelNameToSendToAPI": DEMO.models[0] if server is DEMO else _ask_model(questions, server),
-    }
-    if server.wants_key:
-        document |= _ask_key(questions, server.url)
-    else:
-        document["maxContextTokenSize"] = CONTEXT
-    document["wilmerContextEstimationLevel"] = "measured"
-    if server.api_type == "KoboldCpp":
-        document |= _FLAT_PROMPT
-    return {**document, **_CLEANING}
+    model = DEMO.models[0] if server is DEMO else _ask_model(questions, server)
+    key = _ask_key(questions, server.url) if server.wants_key else None
+    return endpoint_document(server.url, server.api_type, model, key)
 
 
 def _ask_model(questions: Questions, server: FoundServer) -> str:
     """A number of the list, or any name. Servers with one model take any name, and list one or none."""
     models = server.models
-    first = next((name for name in models if "embed" not in name.lower()), models[0] if models else "")
     if len(models) > 1:
         for number, name in enumerate(models[:LISTED_MODELS], 1):
             print(f"  {number}  {name}")
         if len(models) > LISTED_MODELS:
             print(f"  ... and {len(models) - LISTED_MODELS} more; you can type any name")
-    default = first or ("gpt-4o-mini" if server.url == SERVICE else "")
+    default = likely_model(models) or ("gpt-4o-mini" if server.url == SERVICE else "")
     answer = questions.ask("Model (number or name)" if len(models) > 1 else "Model", default)
     is_number = answer.isdecimal() and answer not in models and 1 <= int(answer) <= len(models)
     return models[int(answer) - 1] if is_number else answer
@@ -324,21 +295,14 @@ def _ask_model(questions: Questions, server: FoundServer) -> str:
 def _ask_key(questions: Questions, url: str) -> JsonObject:
     """`apiKeyEnv`; `apiKey` for a key that is to stand in the file all the same."""
     while True:
-        answer = questions.ask("Environment variable that has its key", _variable_of(url))
-        if answer in os.environ or _VARIABLE.fullmatch(answer):
+        answer = questions.ask("Environment variable that has its key", key_variable_of(url))
+        if answer in os.environ or is_variable_name(answer):
             if not os.environ.get(answer):
                 print(f"  {answer} is not set now; set it before you start the server")
             return {"apiKeyEnv": answer}
         print("  This looks like a key, not like the name of a variable.")
         if questions.confirm("Write the key itself into the file?", default=False):
             return {"apiKey": answer}
-
-
-def _variable_of(url: str) -> str:
-    """`OPENAI_API_KEY` for https://api.openai.com."""
-    labels = (urlsplit(url).hostname or "").split(".")
-    word = re.sub(r"\W", "_", labels[-2]).upper() if len(labels) > 1 and not labels[-1].isdecimal() else ""
-    return f"{word}_API_KEY" if _VARIABLE.fullmatch(word) else KEY_VARIABLE
 
 
 def _answers(snapshot: ConfigSnapshot, endpoint: JsonObject) -> bool:
@@ -384,9 +348,11 @@ def _tell(place: SetupPlace, written: Sequence[Path], wishes: _Wishes, arguments
     if place.is_new and (old := place.public.parent / "DiscussionIds").is_dir():
         words = quote_words("--memory", "import", str(old))
         print(f"Chats that you had before stay in {old}; to take them over: {program()} {words}")
-    print(
-        "\n".join(client_lines(wishes.user, arguments.port or DEFAULT_PORT, bool(arguments.require_api_key)))
-    )
+    keys_file = _keys_file_of(place)
+    key = _key_to_type(keys_file, has_keys=bool(arguments.require_api_key))
+    print("\n".join(client_lines(wishes.user, arguments.port or DEFAULT_PORT, key)))
+    if keys_file is not None:
+        print(_who_may_ask(keys_file, wishes.user, _place_words(place, arguments)))
     if not wishes.starts:
         print(f"Start the server with: {_start_line(place, [wishes.user], arguments)}")
         if other := _usual_user(place, wishes.user):
@@ -404,11 +370,44 @@ def _usual_user(place: SetupPlace, user: str) -> str:
     return usual if usual.casefold() != user else ""
 
 
-def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
-    """What to type into chat programs."""
+def _keys_file_of(place: SetupPlace) -> Path | None:
+    """The keys file that a server of this place would have; None: it would have none."""
+    named = launch_facts().keys_file
+    path = place.config / KEYS_FILE if named is None else named
+    return path if named is not None or os.path.lexists(path) else None
+
+
+def _key_to_type(keys_file: Path | None, *, has_keys: bool) -> str:
+    """Which key clients need; empty: none. `has_keys`: the command line requires some."""
+    ways = ["one of --require-api-key"] if has_keys else []
+    if keys_file is not None:
+        ways.append(f"one of {keys_file.name}")
+    return " or ".join(ways)
+
+
+def _who_may_ask(keys_file: Path, user: str, place: Sequence[str]) -> str:
+    """Which keys of the file open this user, and how to make one. `place`: words that lead to it.
+
+    Source: spec keys.md 2, 7.
+    """
+    try:
+        entries = load_key_file(keys_file)
+    except ConfigMissing:
+        entries = ()
+    except ConfigError as error:
+        return f"The keys file has an error, so the server does not let anybody in: {error}"
+    now = time.time()
+    names = [entry.name for entry in entries if entry.may_ask(user) and not entry.has_expired(now)]
+    words = quote_words(*place, "--keys", "add", "NAME", f"users={user}")
+    if names:
+        return f"These keys may ask {user}: {', '.join(names)}. Another one: {program()} {words}"
+    return f"No key may ask {user} yet. Create one: {program()} {words}"
+
+
+def client_lines(user: str, port: int, key: str) -> list[str]:
+    """What to type into chat programs. `key`: which one they need; empty: none."""
     server = f"http://127.0.0.1:{port}"
     base = f"{server}/v1"
-    key = "one of --require-api-key" if needs_key else ""
     return [
         "SillyTavern: API Connections > Chat Completion > Custom (OpenAI-compatible)",
         f"  base URL: {base}",
@@ -426,13 +425,21 @@ def client_lines(user: str, port: int, needs_key: bool) -> list[str]:
 
 def _start_line(place: SetupPlace, users: Sequence[str], arguments: Namespace) -> str:
     """A new tree of its own serves its user without a word. Several have the port that was told of one."""
-    words = []
-    if (arguments.PublicDirectory or "").strip():
-        words += ["--PublicDirectory", str(place.public)]
-    if (arguments.ConfigDirectory or arguments.config_directory or "").strip():
-        words += ["--ConfigDirectory", str(place.config)]
+    words = _place_words(place, arguments)
     for user in () if place.is_new else users:
         words += ["--User", user]
     port = arguments.port or (DEFAULT_PORT if len(users) > 1 else None)
     words += ["--port", str(port)] if port else []
     return f"{program()} {quote_words(*words)}".strip()
+
+
+def _place_words(place: SetupPlace, arguments: Namespace) -> list[str]:
+    """The words of the command line that lead to the files that were written, and to the keys."""
+    words = []
+    if (arguments.PublicDirectory or "").strip():
+        words += ["--PublicDirectory", str(place.public)]
+    if (arguments.ConfigDirectory or arguments.config_directory or "").strip():
+        words += ["--ConfigDirectory", str(place.config)]
+    if (keys_file := launch_facts().keys_file) is not None:
+        words += ["--keys-file", str(keys_file)]
+    return words

@@ -26,12 +26,11 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.validation import ERROR, Finding
 from Middleware.services.pack_archive import SCRIPTS, Pack, PackRefused, read_pack
 from Middleware.utilities.file_utils import remove_stale_temporaries
 from Middleware.utilities.install_layout import is_shipped, program, quote_words
 from Middleware.utilities.text_utils import count_of
-from Middleware.workflows.checks.config_check import MASKED, checked_tree
+from Middleware.workflows.checks.config_check import checked_tree
 from Middleware.workflows.checks.pack_names import SCRIPT_FOLDER
 from Middleware.workflows.checks.pack_plan import (
     UnpackPlan,
@@ -42,6 +41,9 @@ from Middleware.workflows.checks.pack_plan import (
     findings_of,
     plan_unpack,
     programs_of,
+    refuse_what_fails,
+    refuse_what_is_there,
+    sentence_of_finding,
     strangers_in,
 )
 
@@ -121,7 +123,7 @@ def _unpack(arguments: Namespace, facts: LaunchFacts, wanted: Mapping[str, str])
     prefix = arguments.prefix or ""
     there = dict(_scripts_there(pack, prefix, scripts))
     plan = plan_unpack(snapshot, pack, cast_of(chosen), prefix, there)
-    _refuse_what_is_there(plan)
+    refuse_what_is_there(plan)
     _refuse_what_fails(snapshot, pack, plan, facts)
     _tell(plan, facts, wrote=not arguments.preview)
     if arguments.preview:
@@ -161,16 +163,6 @@ def _scripts_there(pack: Pack, prefix: str, folder: Path) -> Iterator[tuple[str,
                 yield each, (folder / each).read_bytes()
 
 
-def _refuse_what_is_there(plan: UnpackPlan) -> None:
-    if plan.in_the_way:
-        raise PackRefused(
-            f"already there with another content: {', '.join(plan.in_the_way)}; add --prefix TEXT, which "
-            "puts TEXT before the names of the pack"
-        )
-    if not plan.files and not plan.scripts:
-        raise PackRefused("all of it is there already")
-
-
 def _refuse_what_fails(snapshot: ConfigSnapshot, pack: Pack, plan: UnpackPlan, facts: LaunchFacts) -> None:
     """Check the result before anything is written; the scripts lie in a folder for this alone."""
     with tempfile.TemporaryDirectory() as folder:
@@ -187,18 +179,8 @@ def _refuse_what_fails(snapshot: ConfigSnapshot, pack: Pack, plan: UnpackPlan, f
         finally:
             set_launch_facts(facts)
     for finding in findings:
-        print(_shown(finding))
-    if any(finding.level == ERROR and finding.message != MASKED for finding in findings):
-        raise PackRefused("the pack would not work here")
-    if strangers:
-        raise PackRefused(f"the pack holds files that its user doesn't use: {', '.join(strangers)}")
-
-
-def _shown(finding: Finding) -> str:
-    """A secret that its author left out is to be filled in; all else is as the check says it."""
-    if finding.message == MASKED:
-        return f"warning: {finding.file}, {finding.pointer}: fill in the secret that is *** there"
-    return str(finding)
+        print(sentence_of_finding(finding))
+    refuse_what_fails(findings, strangers)
 
 
 def _tell(plan: UnpackPlan, facts: LaunchFacts, *, wrote: bool) -> None:

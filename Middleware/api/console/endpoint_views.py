@@ -11,14 +11,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from Middleware.api.console.hour import Call
+from Middleware.api.console.hour import MOST_CALLS, Call, medians_of
 from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.secrets import is_secret_header, secrets_of_header, secrets_of_url
 from Middleware.common.types import JsonObject
-from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint, secrets_in_use
+from Middleware.config.endpoints import (
+    EMBEDDING_TYPES,
+    EndpointConfig,
+    endpoint_names,
+    load_endpoint,
+    secrets_in_use,
+)
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.paths import endpoint_file
+from Middleware.config.paths import endpoint_file, endpoint_folder
 from Middleware.config.users import UserSettings, load_user
 from Middleware.llmapis.addresses import outages, servers_of
 from Middleware.llmapis.call.call_arguments import HandlerSettings
@@ -61,6 +67,12 @@ def health_of(calls: Sequence[Call]) -> Health:
 MOST_MODELS = 200
 
 
+BROKEN = "config_error"
+"""The kind of failure of a file that cannot be read."""
+_STATES = ("failing", "well", "quiet")
+"""In the order in which cards stand."""
+
+
 class Reached(NamedTuple):
     """An endpoint that a user's workflows reach. `users`: those that name it, or the one that it backs."""
 
@@ -70,16 +82,31 @@ class Reached(NamedTuple):
 
 
 def endpoints(ask: Ask) -> JsonObject:
-    """GET `endpoints` (10)."""
+    """GET `endpoints` (10): each file once, those that fail first, those that nobody called last."""
     ask.words()
     snapshot = ask.hub.snapshot()
-    found = [one for name in ask.hub.served_users() for one in reachable_endpoints(snapshot, name)]
-    return {
-        "endpoints": [
-            _endpoint_json(ask, snapshot, one)
-            for one in sorted(found, key=lambda one: (one.user.name, one.name))
-        ]
-    }
+    by_file: dict[str, list[Reached]] = {}
+    for name in ask.hub.served_users():
+        for one in reachable_endpoints(snapshot, name):
+            by_file.setdefault(_file_of(snapshot, one), []).append(one)
+    told = [_endpoint_json(ask, snapshot, file, ones) for file, ones in by_file.items()]
+    return {"endpoints": sorted(told, key=_place)}
+
+
+def _place(told: JsonObject) -> tuple[int, str, str]:
+    """Where a card stands; one whose file is broken has failed before it was called."""
+    error = told["last_error"]
+    is_broken = error is not None and error["kind"] == BROKEN
+    return 0 if is_broken else _STATES.index(told["state"]), told["name"], told["file"]
+
+
+def _file_of(snapshot: ConfigSnapshot, one: Reached) -> str:
+    """The file of an endpoint, as it is spelled on disk; one that cannot be read has it too."""
+    try:
+        return load_endpoint(snapshot, one.user, one.name).file
+    except ConfigError:
+        wanted = endpoint_file(one.user, one.name)
+        return snapshot.find(wanted) or wanted
 
 
 def reachable_endpoints(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
@@ -98,8 +125,11 @@ def reachable_endpoints(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Re
                 yield Reached(user, name, list(walk.endpoint_users.get(name, files)))
 
 
-def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObject:
-    calls = ask.hub.hour.calls(one.user.name, one.name)
+def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, file: str, ones: Sequence[Reached]) -> JsonObject:
+    """One file, whoever uses it: its health is that of all their calls. Source: spec workbench.md 16.3."""
+    one, keys = ones[0], [(each.user.name, each.name) for each in ones]
+    made = sorted((call for key in keys for call in ask.hub.hour.calls(*key)), key=lambda call: call.unix)
+    calls = made[-MOST_CALLS:]
     health = health_of(calls)
     try:
         endpoint: EndpointConfig | None = load_endpoint(snapshot, one.user, one.name)
@@ -109,16 +139,19 @@ def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, one: Reached) -> JsonObje
     return {
         "user": one.user.name,
         "name": one.name,
-        **_facts(ask, endpoint, endpoint_file(one.user, one.name)),
+        "users": [each.user.name for each in ones],
+        **_facts(ask, endpoint, file),
         "state": health.state,
         "since": health.since,
         "last_error": _last_error(ask, health, endpoint, wrong),
         "addresses": _addresses(ask, endpoint, calls) if endpoint else [],
         "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
-        "median": ask.hub.hour.medians(one.user.name, one.name),
-        "held": ask.hub.hour.held_share(one.user.name, one.name),
-        "used_by": one.users,
-        "probe": ask.hub.probes.last((one.user.name, one.name)),
+        "median": medians_of(calls),
+        "held": ask.hub.hour.held_share(*keys),
+        "used_by": list(dict.fromkeys(user for each in ones for user in each.users)),
+        "probe": max(
+            filter(None, map(ask.hub.probes.last, keys)), key=lambda probe: probe["at"], default=None
+        ),
     }
 
 
@@ -190,7 +223,7 @@ def _last_error(ask: Ask, health: Health, endpoint: EndpointConfig | None, wrong
         text = mask_endpoint(ask)(wrong)
         return {
             "at": round(time.time(), 3),
-            "kind": "config_error",
+            "kind": BROKEN,
             "text": text,
             "advice": "correct the file",
         }
@@ -234,18 +267,28 @@ def post_probe(ask: Ask, user: str, name: str) -> JsonObject:
     ask.no_fields()
     snapshot = ask.hub.snapshot()
     users = ask.hub.served_users()
-    one = (
-        next((one for one in reachable_endpoints(snapshot, user) if one.name == name), None)
-        if user in users
-        else None
-    )
-    if one is None:
-        raise ViewRefused(404, "no such endpoint: no workflow of a served user uses it")
-    settings = one.user
+    settings = _owner(snapshot, user, name) if user in users else None
+    if settings is None:
+        raise ViewRefused(
+            404, "no such endpoint: no workflow of a served user uses it, and none has its file"
+        )
     try:
         return ask.hub.probes.run((user, name), lambda: _probe_json(ask, settings, name))
     except NotNow as wait:
         raise ViewRefused(429, str(wait), {"Retry-After": str(math.ceil(wait.wait_s))}) from wait
+
+
+def _owner(snapshot: ConfigSnapshot, user_name: str, name: str) -> UserSettings | None:
+    """The user, if there is such an endpoint: one that is reached, or a file in the folder, which a workflow
+    may name later."""
+    one = next((one for one in reachable_endpoints(snapshot, user_name) if one.name == name), None)
+    if one is not None:
+        return one.user
+    try:
+        user = load_user(snapshot, user_name)
+    except ConfigError:
+        return None
+    return user if name in endpoint_names(snapshot, endpoint_folder(user)) else None
 
 
 def _probe_json(ask: Ask, user: UserSettings, name: str) -> JsonObject:
@@ -255,7 +298,7 @@ def _probe_json(ask: Ask, user: UserSettings, name: str) -> JsonObject:
         seen, *others = probes(ask.hub.snapshot(), user, name)
     except (ConfigError, ValueError) as error:
         said = f"endpoint {name}: error: {mask_endpoint(ask)(str(error))}"
-        symptom = "config_error"
+        symptom = BROKEN
         facts: JsonObject = {"others": [], "seconds": None, "model_is_listed": None, "models": []}
         return {"well": False, "line": said, "symptom": symptom, **facts, **result}
     return {

@@ -203,13 +203,13 @@ def owner_of(snapshot: ConfigSnapshot, path: str, names: Iterable[str]) -> UserS
     is_named = not path.endswith(f"/{ENDING}")
     if not is_named or not is_config_path(path, (WORKFLOWS,)) or not path.isprintable():
         raise ViewRefused(404, NO_FILE)
-    _refuse_name(path)
+    refuse_name(path)
     folder = path.rpartition("/")[0]
     users, amiss = _users(snapshot, names)
     for is_home in (_is_own, _is_shared, _is_common):
         for user in users:
             if is_home(snapshot, user, folder):
-                _refuse_links(snapshot.root, folder)
+                refuse_links(snapshot.root, folder)
                 return user
     allowed = [f"{WORKFLOWS}/{workflow_folder(user)}" for user in users]
     allowed += [f"a folder of {shared_root(snapshot, user)}" for user in users]
@@ -240,7 +240,7 @@ def new_file_bytes(
     return text.encode("utf-8")
 
 
-def _refuse_name(path: str) -> None:
+def refuse_name(path: str) -> None:
     """422 for a name that another system than this one cannot store, or nobody can see. Source: spec
     workbench.md 16.11.
     """
@@ -278,9 +278,9 @@ def _is_common(_: ConfigSnapshot, user: UserSettings, folder: str) -> bool:
     return folder == f"{WORKFLOWS}/{COMMON_FOLDER}"
 
 
-def _refuse_links(root: Path, folder: str) -> None:
-    """404 for a folder that a link leads out of `Workflows/`."""
-    base = os.path.realpath(root / WORKFLOWS)
+def refuse_links(root: Path, folder: str) -> None:
+    """404 for a folder that a link leads out of its top folder, such as `Workflows/`."""
+    base = os.path.realpath(root / folder.partition("/")[0])
     if not Path(os.path.realpath(root / folder)).is_relative_to(base):
         raise ViewRefused(404, NO_FILE)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from Middleware.api.console.hour import Hour
-from Middleware.api.console.run_sums import all_nodes_usage, count_of
+from Middleware.api.console.run_sums import count_of, usage_of
 from Middleware.api.console.run_texts import answering_node, costs_of
 from Middleware.api.console.stood_out import Around, all_that_stood_out, no_place
 from Middleware.api.console.unfilled_names import around_of
@@ -68,9 +68,7 @@ def history_row(run: RunTrace, around: Around) -> HistoryRow:
 def _tokens(run: RunTrace, key: str) -> int:
     """Of all calls to models, as its costs are: those of nodes after the answer and prompts that were read
     ahead too."""
-    told = run.whole_usage or all_nodes_usage(run)
-    ahead = (count_of(call.usage, key) or 0 for call in _calls(run, "prefill"))
-    return (count_of(told, key) or 0) + sum(ahead)
+    return count_of(usage_of(run).whole._asdict(), key) or 0
 
 
 def _held_tokens(run: RunTrace) -> int | None:

@@ -12,13 +12,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from Middleware.api.console.prompt_reuse import prompt_tokens
-from Middleware.api.console.run_sums import all_nodes_usage, count_of
+from Middleware.api.console.run_sums import count_of, usage_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import mask_secrets
 from Middleware.common.types import JsonObject
@@ -37,7 +37,9 @@ SHORTEST_S = 0.2
 _ERROR_CHARS = 500
 _TO_BACKENDS = ("model", "embedding")
 _BROKEN_OFF = ("cancelled", "closed", "dropped")
-_COUNTED = ("requests", "failed", "cancelled", "tokens")
+_COUNTED = ("requests", "failed", "cancelled", "tokens", "tokens_after")
+"""`tokens`: of every call; `tokens_after`: those of them that calls behind the answer wrote, when the run
+ended."""
 
 
 class Call(NamedTuple):
@@ -132,23 +134,19 @@ class Hour:
         with self._lock:
             return list(self._calls.get((user, endpoint), ()))
 
-    def medians(self, user: str, endpoint: str) -> JsonObject:
-        """`{"first_s", "rate"}` of those calls, None: nothing is known."""
-        calls = self.calls(user, endpoint)
-        return {"first_s": _median(call.first_s for call in calls), "rate": _median(c.rate for c in calls)}
-
     def model_before(self, place: str, unix: float) -> str:
         """The model of the last call to this place (`place_of_model`) that began before; "": not known."""
         with self._lock:
             known = [one for one in self._models if one[1] == place and one[0] < unix]
         return max(known)[2] if known else ""
 
-    def held_share(self, user: str, endpoint: str) -> float | None:
-        """How much of their prompts its server had been sent before, over the last hour, from 0 to 1. None:
-        of none it is known."""
+    def held_share(self, *endpoints: tuple[str, str]) -> float | None:
+        """How much of their prompts the server of these endpoints, each `(user, name)`, had been sent before,
+        over the last hour, from 0 to 1. None: of none it is known."""
         oldest = int(self._clock()) // STEP_S - SLOTS
         with self._lock:
-            recent = [one for one in self._prompts.get((user, endpoint), ()) if one.slot > oldest]
+            known = [one for endpoint in endpoints for one in self._prompts.get(endpoint, ())]
+            recent = [one for one in known if one.slot > oldest]
         tokens = sum(one.tokens for one in recent)
         return round(sum(one.held for one in recent) / tokens, 3) if tokens else None
 
@@ -186,7 +184,9 @@ class Hour:
             self._waiting -= 1
         if run.state in ("failed", "cancelled"):
             slot.numbers[run.state] += 1
-        left = all_nodes_usage(run)["completion_tokens"] or 0
+        usage = usage_of(run)
+        slot.numbers["tokens_after"] += usage.after.completion_tokens or 0
+        left = usage.whole.completion_tokens or 0
         for call in (call for node in list(run.nodes) for call in list(node.calls)):
             wrote = min(left, count_of(call.usage, "completion_tokens") or 0)
             if wrote and call.kind == "model" and call.first and call.ended > call.first:
@@ -245,6 +245,11 @@ class Hour:
                 self._prompts.pop(oldest, None)
             known = self._calls[user, endpoint] = deque(maxlen=MOST_CALLS)
         return known
+
+
+def medians_of(calls: Sequence[Call]) -> JsonObject:
+    """`{"first_s", "rate"}`, None: nothing is known."""
+    return {"first_s": _median(call.first_s for call in calls), "rate": _median(c.rate for c in calls)}
 
 
 def _call_record(run: RunTrace, call: CallTrace) -> Call:

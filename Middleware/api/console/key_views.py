@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from Middleware.api.console.view_contract import ApiRoute, Ask, KeyRow
+from Middleware.common.costs import MILLION
 from Middleware.common.types import JsonObject
 from Middleware.config.key_file import KeyEntry, limits_json
 from Middleware.services.key_limits import KeyNumbers
@@ -71,7 +72,14 @@ def _shares(entry: KeyEntry, numbers: KeyNumbers) -> JsonObject:
         ),
         "tokensPerDay": (numbers.prompt_tokens + numbers.completion_tokens, limits.tokens_per_day),
     }
-    return {name: round(min(1.0, taken / most), 3) for name, (taken, most) in used.items() if most}
+    shares = {name: taken / most for name, (taken, most) in used.items() if most}
+    spent = [
+        numbers.costs.get(currency, 0) / (amount * MILLION)
+        for currency, amount in limits.cost_per_day.items()
+    ]
+    if spent:  # the currency that is nearest to its limit
+        shares["costPerDay"] = max(spent)
+    return {name: round(min(1.0, share), 3) for name, share in shares.items()}
 
 
 def _taken(most: int | None, left: int | None) -> int:

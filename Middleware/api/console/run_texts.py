@@ -193,14 +193,18 @@ _THOUGHT = re.compile(r"thoughts\.(0|[1-9]\d{0,5})", re.ASCII)
 Text = str | Cut
 
 
-class Secrets:
-    """What nobody who looks at this run may read. `more`: keys of the server itself."""
+def secrets_of(run: RunTrace) -> set[str]:
+    """The keys that a run was sent with and that it sent."""
+    calls = (call for node in list(run.nodes) for call in list(node.calls))
+    return {*run.secrets, *(secret for call in calls for secret in call.secrets)}
 
-    def __init__(self, run: RunTrace, more: Iterable[str] = ()) -> None:
-        known = {*more, *run.secrets, *secrets_in_use()}
-        known.update(
-            secret for node in list(run.nodes) for call in list(node.calls) for secret in call.secrets
-        )
+
+class Secrets:
+    """What nobody who looks at this run may read; None: what is known without a run. `more`: keys of the
+    server itself."""
+
+    def __init__(self, run: RunTrace | None, more: Iterable[str] = ()) -> None:
+        known = {*more, *secrets_in_use(), *(() if run is None else secrets_of(run))}
         self._known = known - {""}
         self._longest = max(map(len, self._known), default=0)
         self.out_of = mask_of(self._known)

@@ -48,6 +48,13 @@ from Middleware.api.console.view_contract import Hub
 from Middleware.common.costs import costs_json
 from Middleware.common.types import JsonObject
 from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.workflows.handlers import impl
+from Middleware.workflows.handlers.node_types import node_handler
+
+NODE_HANDLERS = impl.__name__
+"""The package that fills the table of node types; imported for that."""
+MEMORY = "memory"
+"""The part of the palette with the types that read or make what was remembered of a discussion."""
 
 SHORTEST_PART_S = 0.001
 FEWEST_TOKENS = 5
@@ -160,6 +167,7 @@ def summary(
         "level": words.level,
         "short": line.short if line else secrets.out_of(words.short) or None,
         "ahead": {"place": line.place, "holders": list(line.holders)} if line else None,
+        "discussion": run.discussion or None,
         "again_of": run.again_of and run.again_of._asdict(),
     }
 
@@ -248,6 +256,7 @@ def _node(run: RunTrace, i: int, node: NodeTrace, parent: int | None, secrets: S
         "of": node.of,
         "title": node.title,
         "type": node.type,
+        "remembers": node_handler(node.type).PALETTE == MEMORY,
         "group": node.group,
         "answers": node.answers,
         "after": node.after,

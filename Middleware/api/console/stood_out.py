@@ -88,6 +88,10 @@ class Sentence(NamedTuple):
     short: str
     node: NodeTrace | None = None
 
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"level": self.level, "text": self.text, "short": self.short}
+
 
 def no_calls(user: str, endpoint: str) -> Sequence[Call]:
     return ()
@@ -164,13 +168,7 @@ def all_that_stood_out(run: RunTrace, now: float, around: Around | None = None) 
     seen = Seen(run, now, around or Around())
     place = {id(node): i for i, node in enumerate(seen.nodes)}
     return [
-        {
-            "rule": name,
-            "level": sentence.level,
-            "text": sentence.text,
-            "short": sentence.short,
-            "i": place.get(id(sentence.node)),
-        }
+        {"rule": name, **sentence.facts, "i": place.get(id(sentence.node))}
         for name, rule in RULES.items()
         for sentence in rule(seen)
     ]
@@ -524,6 +522,13 @@ def warning_sentences(seen: Seen) -> Iterator[Sentence]:
         yield Sentence("note", warning, count_words(len(told), "warning"), node)
 
 
+def fallback_sentences(seen: Seen) -> Iterator[Sentence]:
+    """The client asked for somebody else. Source: spec workbench.md 15."""
+    if name := seen.run.fell_back:
+        text = f'Nothing here is called "{name}", so the default of {seen.run.user} answered.'
+        yield Sentence("note", text, f'no model "{name}"')
+
+
 def task(seen: Seen) -> Iterator[Sentence]:
     if seen.run.task:
         yield Sentence("note", f"A background request of Open WebUI ({seen.run.task}).", seen.run.task)
@@ -542,6 +547,7 @@ def _stated_limit(value: object) -> int | None:
 
 RULES: Mapping[str, Rule] = {
     "outdated": outdated_config_sentences,
+    "fell_back": fallback_sentences,
     "failed": failure_sentences,
     "cancelled": cancellation_sentences,
     "empty": empty,
@@ -567,9 +573,10 @@ RULES: Mapping[str, Rule] = {
     "task": task,
 }
 """Name in the console's JSON -> rule, in the order in which they are shown."""
-TROUBLE = frozenset({"empty", "cut", "broken", "backup", "tries", "went_on", "locked", "unfilled", "warned"})
-"""Rules that tell of more than slowness: the client got its answer with trouble. Source: spec workbench.md
-12."""
+TROUBLE = frozenset(
+    ("empty", "cut", "broken", "backup", "tries", "went_on", "locked", "unfilled", "warned", "fell_back")
+)
+"""Rules of more than slowness: the client got its answer with trouble. Source: spec workbench.md 12."""
 BAD, TROUBLED = "bad", "trouble"
 
 

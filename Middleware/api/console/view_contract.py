@@ -99,6 +99,24 @@ class Probes:
             self._begun[key] = now
 
 
+class Searches:
+    """When servers were looked for last. `clock`: of `time.monotonic()`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._next = -math.inf
+
+    def begin(self, spacing_s: float) -> None:
+        """A search begins. Raises NotNow when the last one began less than `spacing_s` ago."""
+        with self._guard:
+            now = self._clock()
+            if now < self._next:
+                sentence = f"servers were looked for within the last {spacing_s:g} seconds"
+                raise NotNow(sentence, self._next - now)
+            self._next = now + spacing_s
+
+
 # --------------------------------------------------------------------------
 # Who may see the console, and do what there. Pure rules over header values.
 
@@ -309,8 +327,9 @@ class Hub:
     begun to stop, and streams to readers end. `secrets`: keys of this server, which no answer holds.
     `needs_key()`: every client must bring a key. `history`: the folder of the history of runs, None: there is
     none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
-    loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each.
-    `can_read(path)`: a request to this route can be read again, to be asked once more.
+    loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each;
+    `searches`: for servers. `can_read(path)`: a request to this route can be read again, to be asked once
+    more.
     `has_keys()`: there is a keys file; `keys()`: how many keys it has, and the rows of some, else None.
     """
 
@@ -330,6 +349,7 @@ class Hub:
     loaded: LoadedModels = field(default_factory=LoadedModels)
     tell_loaded: Callable[[Iterable[tuple[str, str]]], object] = list
     probes: Probes = field(default_factory=Probes)
+    searches: Searches = field(default_factory=Searches)
     has_keys: Callable[[], bool] = lambda: False
     keys: Callable[[], tuple[int, list[KeyRow]] | None] = lambda: None
     can_read: Callable[[str], bool] = lambda path: False
@@ -344,7 +364,7 @@ class Ask:
 
     def __init__(self, hub: Hub, rights: tuple[str, ...], environ: dict[str, Any]) -> None:
         self.hub, self.rights, self.environ = hub, rights, environ
-        self.query = _query(environ.get("QUERY_STRING", ""))
+        self.query = dict(_pairs(environ.get("QUERY_STRING", "")))
         self.headers = EnvironHeaders(environ)
 
     def require_right(self, right: str) -> None:
@@ -387,11 +407,25 @@ class Ask:
         if body:
             typed_fields(json_body(body), {})
 
-    def _body(self) -> bytes:
+    def several(self, name: str) -> list[str]:
+        """Every value of a name that the query may have more than once."""
+        pairs = _pairs(self.environ.get("QUERY_STRING", ""))
+        return [value for each, value in pairs if each == name]
+
+    def file(self, kind: str, most: int) -> bytes:
+        """The body, which is a file of this media type. Raises Refused for another one, and for one of more
+        than `most` bytes.
+        """
+        found = str(self.environ.get("CONTENT_TYPE", "")).partition(";")[0].strip().lower()
+        if found != kind:
+            raise ViewRefused(415, f"Content-Type: found {describe_value(found)}, allowed: {kind}")
+        return self._body(most)
+
+    def _body(self, most: int = MOST_BYTES) -> bytes:
         try:
-            return read_body(self.environ, MOST_BYTES)
+            return read_body(self.environ, most)
         except RequestEntityTooLarge as error:
-            raise ViewRefused(413, f"the body is too large, allowed: at most {MOST_BYTES:,} bytes") from error
+            raise ViewRefused(413, f"the body is too large, allowed: at most {most:,} bytes") from error
 
 
 View = Callable[..., object]
@@ -433,10 +467,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _query(text: str) -> dict[str, str]:
+def _pairs(text: str) -> list[tuple[str, str]]:
     """WSGI's texts are bytes in Latin-1 (PEP 3333)."""
     raw = text.encode("latin-1", "replace").decode("utf-8", "replace")
     try:
-        return dict(parse_qsl(raw, keep_blank_values=True, errors="replace", max_num_fields=MOST_WORDS))
+        return list(parse_qsl(raw, keep_blank_values=True, errors="replace", max_num_fields=MOST_WORDS))
     except ValueError as error:
         raise ViewRefused(400, f"a query has at most {MOST_WORDS} parts") from error

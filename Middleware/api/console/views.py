@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
@@ -18,14 +19,18 @@ from werkzeug.routing import Map, PathConverter, Rule
 from Middleware.api.console import (
     again,
     call_views,
+    chat_views,
     edit_views,
     endpoint_views,
     events,
     file_views,
+    find_views,
     help_index,
     history_views,
     key_views,
     loaded_views,
+    model_name_views,
+    pack_views,
     workflow_files,
 )
 from Middleware.api.console.call_views import NO_RUN, run_of
@@ -57,12 +62,14 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import WORKFLOWS
 from Middleware.config.users import UserSettings, load_user
 from Middleware.config.validation import describe_value
-from Middleware.config.workflows import folders_to_try
+from Middleware.config.workflows import folders_to_try, list_workflow_files
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.config_masks import shown_value, told_of_file
 from Middleware.utilities.text_utils import sentence_of
 from Middleware.workflows.checks.dry_run import DryNode, DryRun
+from Middleware.workflows.checks.workflow_check import node_places
+from Middleware.workflows.handlers.node_types import known_type
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +183,24 @@ def names_for(snapshot: ConfigSnapshot, user: UserSettings, path: str) -> Mappin
         "mcp_servers": snapshot.files("MCPServers"),
         "api_types": snapshot.files("ApiTypes"),
         "variables": sorted(user.user_wide_workflow_variables),
+        "types": _types_used(snapshot, user),
     }
+
+
+_MOST_TYPES = 6
+
+
+def _types_used(snapshot: ConfigSnapshot, user: UserSettings) -> list[str]:
+    """The types of nodes that the user's workflows have most of, the commonest first."""
+    folder = f"{WORKFLOWS}/{paths.workflow_folder(user)}"
+    counted: Counter[str] = Counter()
+    for file in list_workflow_files(snapshot, folder):
+        try:
+            nodes = node_places(file, snapshot.read(file))
+        except ConfigError:
+            continue
+        counted.update(known_type(place.config.get("type")) for place in nodes)
+    return [name for name, _ in counted.most_common(_MOST_TYPES)]
 
 
 def _workflow_folders(user: UserSettings, path: str) -> Iterable[str]:
@@ -229,7 +253,7 @@ def runs(ask: Ask) -> JsonObject:
     """GET `runs`: the newest first; `next`: the id before which the next page begins, None: that was all;
     `counts`: of all that are kept, how many fit each of the words that `state` knows beside a run's own.
     """
-    wish = ask.words("user", "key", "workflow", "name", "state", "text", "before", "limit")
+    wish = ask.words("user", "key", "workflow", "name", "state", "text", "discussion", "before", "limit")
     limit = ask.number("limit", DEFAULT, 1, MOST)
     states = _states(wish["state"])
     look = Look(ask.hub)
@@ -314,6 +338,8 @@ def _filters(look: Look, wish: dict[str, str], states: set[str]) -> list[Fits]:
         fits.append(lambda run: name_asked(run) == wish["name"])
     if states:
         fits.append(lambda run: run.state in states or look.is_any(run, states))
+    if wish["discussion"]:
+        fits.append(lambda run: run.discussion == wish["discussion"])
     if wish["workflow"]:
         fits.append(lambda run: wish["workflow"] in workflow_names(run))
     if wish["text"]:
@@ -366,7 +392,9 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     RUN_ROUTES,
     events.ROUTES,
     call_views.ROUTES,
+    chat_views.CHAT_ROUTES,
     endpoint_views.ROUTES,
+    find_views.FIND_ROUTES,
     loaded_views.LOADED_ROUTES,
     history_views.HISTORY_ROUTES,
     key_views.KEY_ROUTES,
@@ -376,6 +404,8 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     DRY_RUN_ROUTES,
     again.AGAIN_ROUTES,
     NAME_ROUTES,
+    model_name_views.MODEL_NAME_ROUTES,
+    pack_views.ROUTES,
     workflow_files.ROUTES,
 )
 

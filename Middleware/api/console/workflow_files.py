@@ -22,6 +22,7 @@ from Middleware.api.console.config_files import (
     read_config_text,
     why_not_writable,
 )
+from Middleware.api.console.model_name_views import started_by
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, ViewRefused
 from Middleware.common.errors import ConfigError, node_index
 from Middleware.common.secrets import MASK, MIN_SECRET, mask_secrets
@@ -384,7 +385,7 @@ def tree(ask: Ask) -> JsonObject:
     files = _files(ask)
     entries = files.entries()
     homes = files.homes(ask.hub.served_users())
-    listing = _Listing(ask.hub.recorder.runs())
+    listing = _Listing(ask.hub.recorder.runs(), started_by(ask.hub.snapshot()))
     by_home: dict[str | None, list[FileEntry]] = {}
     for entry in entries.values():
         by_home.setdefault(homes.of(entry.path), []).append(entry)
@@ -463,9 +464,11 @@ def _user(ask: Ask, files: WorkflowFiles, path: str, wanted: str | None) -> str 
 
 
 class _Listing:
-    """Entries as the page gets them, with the newest ended run of each file."""
+    """Entries as the page gets them, with the newest ended run of each file, and the model names whose
+    requests it answers."""
 
-    def __init__(self, runs: Iterable[RunTrace]) -> None:
+    def __init__(self, runs: Iterable[RunTrace], started: Mapping[str, list[str]]) -> None:
+        self._started = started
         self._last: dict[str, RunTrace] = {}
         for run in runs:
             if run.ended:
@@ -483,6 +486,7 @@ class _Listing:
             "errors": entry.errors,
             "warnings": entry.warnings,
             "unused": entry.unused,
+            "starts": self._started.get(entry.path, []),
             "last": None if run is None else _last_run(run),
         }
 

@@ -6,7 +6,7 @@ Source: spec frontend-api.md 5, operate.md 4.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from Middleware.common.asker import current_asker
@@ -29,13 +29,15 @@ NOBODY_TO_ASK = "this key may ask none of the users here"
 class ModelChoice:
     """Who answers a request. `workflow`: the shared workflow folder that was picked, None: the user's routing
     decides. `endpoint`: it answers without a workflow; empty: a workflow does. `alias`: the name as the
-    client sent it, where it is an alias.
+    client sent it, where it is an alias. `fell_back`: nobody has the name that was asked, and the user's
+    default answers in its place.
     """
 
     user: str
     workflow: str | None = None
     endpoint: str = ""
     alias: str = ""
+    fell_back: bool = field(default=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -160,7 +162,8 @@ def _own_choice(name: str, snapshot: ConfigSnapshot) -> ModelChoice | None:
     user, workflow = _picked(name, snapshot)
     if user is None and workflow is None:
         return ModelChoice(name) if name in users else None
-    return ModelChoice(user or single_user(snapshot), workflow)
+    fell_back = bool(right) and workflow is None
+    return ModelChoice(user or single_user(snapshot), workflow, fell_back=fell_back)
 
 
 def _raw_choice(user: str, endpoint: str, snapshot: ConfigSnapshot) -> ModelChoice | None:
@@ -197,7 +200,7 @@ def choose(value: Any, snapshot: ConfigSnapshot) -> ModelChoice:
     users = askable_users(snapshot)
     is_named = isinstance(value, str) and bool(value.strip())
     if len(users) == 1 and not (is_named and is_multi_user()):
-        return ModelChoice(users[0])
+        return ModelChoice(users[0], fell_back=is_named)
     raise unknown_model(snapshot) if is_named or not users else _missing_model(snapshot)
 
 

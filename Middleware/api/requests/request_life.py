@@ -54,7 +54,7 @@ def reply_to(
     sentences about files whose last good version was used, which come first: the error may be theirs.
     """
     before = "" if isinstance(error, NO_FAULT_OF_FILES) else outdated_first(outdated)
-    said = f"{before}{_sentence(error, privacy)} (request {request_id})"
+    said = f"{before}{sentence_for_client(error, privacy=privacy)} (request {request_id})"
     if not isinstance(error, MiddlewareError):
         headers = {"x-should-retry": "false"}
         return ErrorReply(500, said, headers=headers, request_id=request_id)
@@ -77,7 +77,8 @@ def outdated_first(outdated: Iterable[str]) -> str:
     return "".join(f"{sentence_of(' '.join(said.split()))}. " for said in outdated)
 
 
-def _sentence(error: BaseException, privacy: bool) -> str:
+def sentence_for_client(error: BaseException, *, privacy: bool = False) -> str:
+    """What went wrong, in one sentence. `privacy`: nothing that may quote a prompt."""
     if not isinstance(error, MiddlewareError):
         return f"internal error ({type(error).__name__}); see the server's log for details"
     quotes_nobody = isinstance(error, ConfigError)

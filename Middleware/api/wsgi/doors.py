@@ -289,4 +289,4 @@ def _pattern(path: str) -> re.Pattern[str]:
     for place in _PLACE.finditer(path):
         made += re.escape(path[end : place.start()]) + (".+" if place[1] else "[^/]+")
         end = place.end()
-    return re.compile(made + re.escape(path[end:]))
+    return re.compile(made + re.escape(path[end:]), re.S)

@@ -25,17 +25,26 @@ _NEVER_BELOW = ("/metrics", "/v1/usage", "/as")
 def take_model_off(environ: dict[str, Any]) -> None:
     """Cut `/as/<name>` off the request's path, and keep the name. A path that cannot stand behind a name is
     left as it is: it is no route.
+
+    Several slashes at the beginning are one, as for the router: `//v1/models` must not be one path for those
+    who look whether a key is needed, and another for those who answer.
     """
     path = str(environ.get("PATH_INFO") or "")
+    if path.startswith("//"):
+        path = environ["PATH_INFO"] = _with_one_slash(path)
     if not path.startswith(_ROOT):
         return
     segment = _segment(path, environ)
-    rest = path[len(_ROOT) + len(segment) :]
+    rest = _with_one_slash(path[len(_ROOT) + len(segment) :])
     bare = rest.rstrip("/")
     if not segment or is_console(bare) or is_under(bare, _NEVER_BELOW):
         return
     environ[MODEL_OF_ADDRESS] = segment.encode("latin-1", "replace").decode("utf-8", "replace")
-    environ["PATH_INFO"] = rest or "/"
+    environ["PATH_INFO"] = rest
+
+
+def _with_one_slash(path: str) -> str:
+    return "/" + path.lstrip("/")
 
 
 def _segment(path: str, environ: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -39,6 +40,26 @@ _FACTS = (
     "beside",
     "cost",
 )
+
+
+_NUMBERS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "sampler_seed",
+)
+
+
+def _numbers_in(samplers: Mapping[str, Any]) -> dict[str, float]:
+    """What a trace holds of the samplers of a call: others may be texts of the user."""
+    return {
+        name: value
+        for name in _NUMBERS
+        if name in samplers and (value := samplers[name]).__class__ in (int, float)
+    }
 
 
 def is_visible(chunk: Chunk) -> bool:
@@ -87,8 +108,8 @@ def one_chunk(answer: LlmText | JsonObject) -> Chunk:
 class CallLog:
     """What is measured of one call. Times are of `time.monotonic`. `truncated`: its stream ended without its
     end mark. `opens`: nothing but white space came so far. `address`: of an endpoint that has several.
-    `meter`: of an endpoint with a price, or of a call of a key, `request`: whose use it is. `trace`: None:
-    nobody observes."""
+    `model`: as the answer names it; None: it does not. `meter`: of an endpoint with a price, or of a call of
+    a key, `request`: whose use it is. `trace`: None: nobody observes."""
 
     endpoint: EndpointConfig
     stream: bool
@@ -102,6 +123,7 @@ class CallLog:
     truncated: bool = False
     opens: bool = True
     address: str = ""
+    model: str | None = None
     meter: CallMeter | None = None
     request: RequestContext | None = None
     trace: TracedCall | None = None
@@ -128,6 +150,10 @@ class CallLog:
                 backup_of=asked.backup_of,
                 address=log.address,
                 begun=log.started,
+                numbers=_numbers_in(settings.samplers),
+                samplers=settings.samplers,
+                max_tokens=settings.max_tokens,
+                stream=settings.stream,
             )
             log.trace = asked.trace.call(call)
             if address:
@@ -149,7 +175,8 @@ class CallLog:
 
     def note_answer(self, answer: LlmText | JsonObject) -> None:
         """A whole answer came."""
-        self.usage = answer.get("usage") if isinstance(answer, dict) else answer.usage
+        facts = answer if isinstance(answer, dict) else vars(answer)
+        self.usage, self.model = facts.get("usage"), facts.get("model")
         if self.meter is not None:
             self.meter.note_answer(answer)
 
@@ -202,5 +229,6 @@ class CallLog:
         call = self.trace.call
         call.tries, call.usage, call.truncated = self.tries, self.usage, self.truncated
         call.load_s, call.cost = self.load_s, cost
+        call.answered_by = self.model if isinstance(self.model, str) else ""
         call.finish_reason = outcome if outcome in FINISH_REASONS else None
         self.trace.end(outcome, now)

@@ -496,7 +496,7 @@ class OpenStream(Iterator[Batch]):
             self._call.handle.abort()
         self._answer.close(drain_s=drain_s if reader.ended else 0.0)
         log.usage, log.truncated = reader.state.usage or None, reader.truncated
-        log.load_s = reader.state.load_s
+        log.load_s, log.model = reader.state.load_s, reader.state.model
         if reader.failure is not None:
             log.note_failure(reader.failure)
         self._call.end_stream(reader.finish_reason or outcome)

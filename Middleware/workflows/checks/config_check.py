@@ -8,7 +8,7 @@ One checker serves `--validate` (`check_tree`), the start of the server (`check_
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,17 @@ from Middleware.config.paths import (
     ALIASES_FILE,
     MACHINES_FILE,
     USER_POINTER,
+    WORKFLOWS,
     is_archived_user,
     is_tool_file,
+    shared_folder,
     user_file,
+    workflow_folder,
 )
 from Middleware.config.samplers import load_samplers
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
 from Middleware.config.validation import ERROR, NOTE, WARNING, Finding, json_pointer, schema
-from Middleware.config.workflows import is_workflow, list_workflow_files, routing_faults, tool_faults
+from Middleware.config.workflows import is_workflow, routing_faults, tool_faults
 from Middleware.llmapis.sampler_translation import deep_merge, thinking_is_off, translate
 from Middleware.workflows.checks import endpoint_check, workflow_check
 from Middleware.workflows.checks.alias_check import alias_findings
@@ -145,6 +148,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     findings = [f for file in all_files(snapshot) for f in file_findings(snapshot, file, settings.get(file))]
     users = _users(snapshot)
     walks = [UserWalk(snapshot, user) for user in users]
+    unnamed = _reach_unnamed(snapshot, users, walks, settings)
     for walk in walks:
         findings += walk.findings()
     findings += endpoint_check.all_findings(snapshot, users)
@@ -153,10 +157,7 @@ def check_tree(snapshot: ConfigSnapshot) -> list[Finding]:
     findings += _pointer_findings(snapshot)
     findings += alias_findings(snapshot)
     findings += snapshot.spelling.notes
-    reached = {file for walk in walks for file in walk.files_read} | settings.keys()
-    findings += [
-        Finding(file, "", NOTE, UNNAMED) for file in list_workflow_files(snapshot) if file not in reached
-    ]
+    findings += [Finding(file, "", NOTE, UNNAMED) for file in unnamed]
     return _sort_findings(snapshot, findings)
 
 
@@ -164,15 +165,63 @@ def check_workflow_file(snapshot: ConfigSnapshot, file: str) -> list[Finding]:
     """The findings of one file below Workflows/ that `check_tree` gives, without a look into the others."""
     snapshot.spelling.notes = []
     settings = named_settings(snapshot)
-    walks = [UserWalk(snapshot, user) for user in _users(snapshot)]
+    users = _users(snapshot)
+    walks = [UserWalk(snapshot, user) for user in users]
+    unnamed = _reach_unnamed(snapshot, users, walks, settings)
     findings = file_findings(snapshot, file, settings.get(file))
     for walk in walks:
         findings += walk.findings(file)
     findings += snapshot.spelling.notes
-    reached = {name for walk in walks for name in walk.files_read} | settings.keys()
-    if file not in reached and is_workflow(snapshot, file):
+    if file in unnamed:
         findings.append(Finding(file, "", NOTE, UNNAMED))
     return _sort_findings(snapshot, (finding for finding in findings if finding.file == file))
+
+
+def _reach_unnamed(
+    snapshot: ConfigSnapshot,
+    users: Sequence[UserSettings],
+    walks: Sequence[UserWalk],
+    settings: Collection[str],
+) -> list[str]:
+    """The workflow files that no walk reaches; from now on each belongs to the walk of its folder's user, if
+    it has one. `settings`: files that hold no workflow. Source: spec workbench.md 16.4.
+    """
+    for walk in walks:
+        walk.findings()
+    reached = {file for walk in walks for file in walk.files_read}.union(settings)
+    files = (file for file in _files_below(snapshot, WORKFLOWS) if file not in reached)
+    unnamed = [file for file in files if is_workflow(snapshot, file)]
+    owners = _folder_owners(snapshot, users) if unnamed else {}
+    for walk, own in zip(walks, _files_by_owner(unnamed, owners, len(walks)), strict=True):
+        walk.reach_unnamed(own)
+    return unnamed
+
+
+def _folder_owners(snapshot: ConfigSnapshot, users: Sequence[UserSettings]) -> dict[str, int]:
+    """Folder as it is spelled on disk -> the place of its user: of one that several have, the first; a shared
+    one is that of whoever shares it."""
+    owners: dict[str, int] = {}
+    for folder_of in (lambda user: f"{WORKFLOWS}/{workflow_folder(user)}", shared_folder):
+        for place, user in enumerate(users):
+            try:
+                folder = snapshot.find(folder_of(user).rstrip("/"))
+            except ConfigError:  # told where the user's files are followed
+                continue
+            if folder is not None:
+                owners.setdefault(folder, place)
+    return owners
+
+
+def _files_by_owner(files: Iterable[str], owners: Mapping[str, int], count: int) -> list[list[str]]:
+    """For each user the files whose innermost folder with an owner is theirs."""
+    by_owner: list[list[str]] = [[] for _ in range(count)]
+    for file in files:
+        folder = file.rpartition("/")[0]
+        while folder and folder not in owners:
+            folder = folder.rpartition("/")[0]
+        if folder:
+            by_owner[owners[folder]].append(file)
+    return by_owner
 
 
 def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]:

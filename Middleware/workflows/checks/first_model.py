@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from Middleware.common.errors import ConfigError
+from Middleware.common.errors import MiddlewareError
 from Middleware.common.types import NodeConfig
-from Middleware.config import paths
 from Middleware.config.endpoints import EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.config.workflows import WorkflowFile, load_routing, load_workflow
+from Middleware.config.workflows import WorkflowFile, load_workflow
 from Middleware.workflows.checks.workflow_graph import known_text
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.impl.sub_workflow_node_handler import CustomWorkflowNode, SubWorkflowNode
 from Middleware.workflows.handlers.node_types import node_handler
+from Middleware.workflows.managers.answer_plan import plan_answer
 
 NODE_HANDLERS = impl.__name__
 """The package that fills the table of node types; imported for that."""
@@ -46,26 +46,20 @@ def first_endpoint(
         name, folder = _answering_workflow(snapshot, user, picked, is_task)
         workflow = load_workflow(snapshot, user, name, folder=folder)
         return next(_endpoints(snapshot, user, workflow, ()), None)
-    except (ConfigError, _NobodyKnows):
+    except (MiddlewareError, _NobodyKnows):
         return None
 
 
 def _answering_workflow(
     snapshot: ConfigSnapshot, user: UserSettings, picked: str | None, is_task: bool
 ) -> tuple[str, str | None]:
-    """(name, folder); as `categorization.open_answer_run` chooses."""
+    """(name, folder). Raises _NobodyKnows where a run chooses, and as `plan_answer`."""
     if is_task and user.open_web_ui_task_workflow:
         return user.open_web_ui_task_workflow, None
-    if picked:
-        return paths.DEFAULT_WORKFLOW, paths.shared_workflow_folder(user, picked)
-    if user.custom_workflow_override:
-        return user.custom_workflow, None
-    if not (user.routing_config and user.categorization_workflow):
-        return paths.DEFAULT_WORKFLOW, None
-    categories = load_routing(snapshot, user.routing_config).categories
-    if len(categories) > 1:
+    plan = plan_answer(snapshot, user, picked)
+    if plan.chooses:
         raise _NobodyKnows
-    return categories[0].workflow, None
+    return plan.workflow, plan.folder
 
 
 def _endpoints(

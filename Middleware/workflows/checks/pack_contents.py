@@ -21,7 +21,7 @@ from Middleware.config.drafts import draft_snapshot
 from Middleware.config.endpoints import EMBEDDING_TYPES, ENV_REFERENCE, EndpointConfig, load_endpoint
 from Middleware.config.json_positions import parse
 from Middleware.config.loader import ConfigSnapshot
-from Middleware.config.users import UserSettings, load_user
+from Middleware.config.users import UserSettings, load_user, user_names
 from Middleware.config.validation import ERROR
 from Middleware.config.workflows import picked_folder, workflow_exists
 from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackNeeds, PackRefused
@@ -92,6 +92,35 @@ def _portable_user(snapshot: ConfigSnapshot, user: UserSettings, workflow: str |
             raise PackRefused(f"user {user.name} has no workflow {workflow!r}")
         kept["workflowConfigsSubDirectoryOverride"], workflow = folder, paths.DEFAULT_WORKFLOW
     return {**kept, "customWorkflowOverride": True, "customWorkflow": workflow}
+
+
+def meant_by(snapshot: ConfigSnapshot, name: str, owner: str) -> tuple[str, str | None]:
+    """The user and the workflow that a name means (`ann`, `ann:Draft`, or a workflow that one user has);
+    None: the whole user. `owner`: whose workflow it is. Raises PackRefused, ConfigError.
+    """
+    users = user_names(snapshot)
+    if owner:
+        return owner, None if name.casefold() == owner.casefold() else name
+    if name.casefold() in (user.casefold() for user in users):
+        return name, None
+    user, _, workflow = name.partition(":")
+    if workflow:
+        return user, workflow
+    owners = [user for user in users if _has_workflow(snapshot, user, name)]
+    if len(owners) == 1:
+        return owners[0], name
+    if owners:
+        raise PackRefused(f"several users have a workflow {name!r}: {', '.join(owners)}; name the user, too")
+    raise PackRefused(
+        f"there is no user and no user's workflow {name!r}; the users are: {', '.join(users) or 'none'}"
+    )
+
+
+def _has_workflow(snapshot: ConfigSnapshot, user: str, name: str) -> bool:
+    try:
+        return workflow_exists(snapshot, load_user(snapshot, user), name)
+    except ConfigError:
+        return False
 
 
 class _Packing:

@@ -7,7 +7,7 @@ Source: spec workbench.md 17.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,10 +20,10 @@ from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_en
 from Middleware.config.json_positions import parse
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings, load_user, settings_of
-from Middleware.config.validation import NOTE, Finding
+from Middleware.config.validation import ERROR, NOTE, Finding
 from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackRefused
 from Middleware.utilities.config_text import json_bytes, with_values
-from Middleware.workflows.checks.config_check import check_users
+from Middleware.workflows.checks.config_check import MASKED, check_users
 from Middleware.workflows.checks.pack_names import (
     CURL_TYPE,
     Renames,
@@ -453,3 +453,29 @@ def strangers_in(snapshot: ConfigSnapshot, plan: UnpackPlan, scripts: Mapping[st
     while more := {one for name in used for one in imported_scripts(scripts.get(name, b""))} - used:
         used |= more
     return sorted(set(plan.files) - reached) + [SCRIPTS + one for one in sorted(set(plan.scripts) - used)]
+
+
+def refuse_what_is_there(plan: UnpackPlan) -> None:
+    """Raises PackRefused for a plan that would write over a file, or nothing."""
+    if plan.in_the_way:
+        raise PackRefused(
+            f"already there with another content: {', '.join(plan.in_the_way)}; add --prefix TEXT, which "
+            "puts TEXT before the names of the pack"
+        )
+    if not plan.files and not plan.scripts:
+        raise PackRefused("all of it is there already")
+
+
+def refuse_what_fails(findings: Iterable[Finding], strangers: Sequence[str]) -> None:
+    """Raises PackRefused for a pack that has errors here, or isn't what it says."""
+    if any(finding.level == ERROR and finding.message != MASKED for finding in findings):
+        raise PackRefused("the pack would not work here")
+    if strangers:
+        raise PackRefused(f"the pack holds files that its user doesn't use: {', '.join(strangers)}")
+
+
+def sentence_of_finding(finding: Finding) -> str:
+    """A secret that its author left out is to be filled in; all else is as the check says it."""
+    if finding.message == MASKED:
+        return f"warning: {finding.file}, {finding.pointer}: fill in the secret that is *** there"
+    return str(finding)

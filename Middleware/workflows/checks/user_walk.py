@@ -7,7 +7,7 @@ schema.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -164,6 +164,20 @@ class UserWalk:
         files = [file for file in reached if only in (None, file)]
         found += agent_findings(self._snapshot, files, self._children)
         return found
+
+    def reach_unnamed(self, files: Iterable[str]) -> None:
+        """Follow workflow files that nothing names as if the user named them; from now on they, and what they
+        name, belong to the walk. Who will call them is not known, so no agent input is missed.
+        Source: spec workbench.md 16.4.
+        """
+        queue = deque(
+            Wanted(name, file, "", folder=folder, inputs=ANY, categorises=True)
+            for file in files
+            if file not in self._walk_workflows
+            for folder, _, name in [file.removeprefix(f"{paths.WORKFLOWS}/")[: -len(".json")].rpartition("/")]
+        )
+        while queue:
+            queue.extend(self._follow(queue.popleft()))
 
     def endpoints(self) -> list[str]:
         """The names of the endpoints that are reached; all of the folder where only a run knows a name."""

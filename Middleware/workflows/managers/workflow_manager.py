@@ -21,6 +21,7 @@ from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import Category, Routing, WorkflowFile, load_workflow
+from Middleware.llmapis.repeated_call import RepeatedCall
 from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.workflows.dispatch.client_wishes import unused_fields
@@ -89,15 +90,25 @@ class WorkflowManager:
         run = Run(self.state, file, plain_question(question), chain=(file.name,), plain=True)
         return self.guard_answer(self.answer_of(run), question)
 
+    def open_repeated_call(self, asked: RepeatedCall, question: ClientQuestion) -> Batches:
+        """The answer to one call of an earlier run, which is made once more; else as `open_run`."""
+        file = plain_model(target_name(self.user.name, endpoint=asked.endpoint), asked.endpoint)
+        run = Run(self.state, file, question, chain=(file.name,), plain=True, asked=asked)
+        return self.guard_answer(self.answer_of(run), question)
+
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:
         """The batches of a run, without the promises of `guard_answer`."""
         self.state.question = self.state.question or run.question
-        self._tell_of(run.chain[0], answers=True)
+        discussion = run.question.discussion_id
+        self._tell_of(run.chain[0], answers=True, discussion=discussion)
+        if (trace := self.state.run_trace) is not None and discussion:
+            turn = sum(message["role"] == "user" for message in run.question.messages)
+            trace.note_chat(discussion, self.state.api_key_hash, turn)
         return self.processor(run).execute()
 
-    def _tell_of(self, workflow: str, *, answers: bool) -> None:
+    def _tell_of(self, workflow: str, *, answers: bool, discussion: str | None = None) -> None:
         if (trace := self.state.run_trace) is not None:
-            trace.runs(workflow, answers=answers)
+            trace.runs(workflow, answers=answers, discussion=discussion)
 
     def processor(self, run: Run) -> WorkflowProcessor:
         """What walks a run's nodes."""

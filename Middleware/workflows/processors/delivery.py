@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from Middleware.cleaning import ResponseCleaner
 from Middleware.cleaning.stage import keys_of
 from Middleware.common.costs import Cost
+from Middleware.common.errors import WorkflowError
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, NodeConfig, close_batches
 from Middleware.config.users import UserSettings
@@ -29,6 +30,7 @@ from Middleware.services.answers import (
 )
 from Middleware.services.run_trace import NodeTrace, RunTrace, TextOnItsWay, TracedNode
 from Middleware.services.timestamp_service import generation_prompt
+from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.streaming_utils import log_findings
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.handlers.node_types import known_type
@@ -79,6 +81,12 @@ def note_model(node: NodeTrace, context: ExecutionContext) -> None:
     if context.llm_handler is not None:
         llm = context.llm_handler.llm
         node.endpoint, node.url, node.preset = llm.endpoint.name, llm.address, llm.presetname or ""
+
+
+def note_failure(node: NodeTrace, failure: WorkflowError) -> None:
+    """A node failed, or one of its children did."""
+    node.error = loggable_error(failure)
+    node.error_kind = failure.kind or type(failure.__cause__ or failure).__name__
 
 
 def tell_output(trace: TracedNode | None, output: NodeValue, thoughts: list[str]) -> None:

@@ -26,7 +26,6 @@ from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.rerun import KeptNode
 from Middleware.services.run_trace import NodeTrace, TracedNode
 from Middleware.services.timestamp_service import RequestStamps
-from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.side_by_side import run_together
 from Middleware.utilities.text_utils import estimate_tokens
 from Middleware.workflows.dispatch.client_wishes import refuse_wrong
@@ -53,6 +52,7 @@ from Middleware.workflows.processors.delivery import (
     finish_chunks,
     merge_chunks,
     node_trace,
+    note_failure,
     note_model,
     static_batches,
     tell_answer,
@@ -242,7 +242,7 @@ class WorkflowProcessor:
             if answer.begun and not answer.complete:
                 self._stop_if_cancelled()
                 failure = self.run.failure(index, error)
-                record.error = loggable_error(failure)
+                note_failure(record, failure)
                 raise failure from failure.__cause__
             text = self._failure_output(record, authored, error)
             if not answer.complete:
@@ -378,7 +378,7 @@ class WorkflowProcessor:
         record.state, index = "failed", record.number - 1
         self._stop_if_cancelled()
         failure = self.run.failure(index, error)
-        record.error = loggable_error(failure)
+        note_failure(record, failure)
         if context.config.get("onNodeError") != "continue":
             raise failure
         logger.warning("%s; the run goes on (onNodeError)", failure)

@@ -125,7 +125,7 @@ class TestOneWorkflow:
         house.write("Users/bob", house.read("Users/ann"))
         house.write("Workflows/bob/Child", [{"type": "StaticResponse", "content": "x"}])
         status, told = house.run("--pack", "Child")
-        assert status == 1 and "several users have a workflow 'Child': ann, bob; choose with --user" in told
+        assert status == 1 and "several users have a workflow 'Child': ann, bob; name the user, too" in told
 
     @pytest.mark.parametrize(
         ("words", "said"),

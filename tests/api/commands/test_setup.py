@@ -10,7 +10,9 @@ import pytest
 from Middleware.api.commands import setup
 from Middleware.api.launch_arguments import parse
 from Middleware.common.instance_global_variables import launch_facts, set_launch_facts
+from Middleware.config.key_file import digest_of
 from Middleware.llmapis.find_servers import FoundServer, ServerSearch
+from Middleware.llmapis.found_endpoints import key_variable_of
 from tests.api.commands.test_init import contents, ship
 
 OLLAMA = FoundServer("http://127.0.0.1:9", "Ollama", "OllamaApiChat", "0.12.6", ("nomic-embed-text", "tiny"))
@@ -237,7 +239,7 @@ class TestKeys:
         ],
     )
     def test_names_of_variables(self, url, name):
-        assert setup._variable_of(url) == name
+        assert key_variable_of(url) == name
 
 
 class TestAddresses:
@@ -349,3 +351,65 @@ class TestAfterwards:
         _, told, _ = house.run(words=["--yes"])
         assert f"headrace --memory import {tmp_path / 'data' / 'DiscussionIds'}\n" in told
         assert (tmp_path / "data" / "Public" / "Configs" / "Users" / "assistant.json").is_file()
+
+
+class TestKeysFile:
+    """With one, clients need a key: which one, and how to make one, is said (keys.md 2, 7)."""
+
+    @staticmethod
+    def write(file, *entries):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"keys": entries}))
+
+    @staticmethod
+    def entry(name, *users, **more):
+        return {"name": name, "sha256": digest_of(name), "users": list(users), **more}
+
+    @pytest.fixture
+    def keys(self, house):
+        """`keys(entries...)`: in the config folder, which is there."""
+        assert house.run(words=["--yes", "--User", "first"])[0] == 0
+        return lambda *entries: self.write(house.public / "Configs" / "Keys.json", *entries)
+
+    def test_without_one_nothing_is_said_of_keys(self, house):
+        told = house.run(words=["--yes"])[1]
+        assert "may ask" not in told and "--keys" not in told and "key:      leave it empty" in told
+
+    @staticmethod
+    def add_line(house, *more):
+        words = " ".join(["headrace", "--PublicDirectory", str(house.public), *more])
+        return f"{words} --keys add NAME users=assistant\n"
+
+    def test_who_may_ask_the_new_user(self, house, keys):
+        keys(
+            self.entry("ann", "assist*"),
+            self.entry("bob", "bob"),
+            self.entry("old", "*", expires="2020-01-01"),
+        )
+        told = house.run(words=["--yes"])[1]
+        assert told.count("  key:      one of Keys.json\n") == 2
+        assert f"These keys may ask assistant: ann. Another one: {self.add_line(house)}" in told
+
+    def test_nobody_may(self, house, keys):
+        keys(self.entry("bob", "bob"))
+        told = house.run(words=["--yes"])[1]
+        assert f"No key may ask assistant yet. Create one: {self.add_line(house)}" in told
+
+    def test_beside_keys_of_the_command_line(self, house, keys):
+        keys()
+        told = house.run(words=["--yes", "--require-api-key", "secret"])[1]
+        assert "  key:      one of --require-api-key or one of Keys.json\n" in told and "secret" not in told
+
+    def test_a_faulty_one(self, house, keys):
+        keys({"name": "ann"})
+        told = house.run(words=["--yes"])[1]
+        assert "The keys file has an error, so the server does not let anybody in: " in told
+
+    def test_one_that_the_command_line_names_is_named_again(self, house, tmp_path):
+        """The server that is started as told has it, too."""
+        file = tmp_path / "team.json"
+        self.write(file)
+        told = house.run(words=["--yes", "--keys-file", str(file)])[1]
+        assert f"Create one: {self.add_line(house, '--keys-file', str(file))}" in told
+        start = f"headrace --PublicDirectory {house.public} --keys-file {file}"
+        assert f"Start the server with: {start}\n" in told

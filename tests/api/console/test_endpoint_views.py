@@ -98,6 +98,7 @@ class TestList:
             {
                 "user": "mira",
                 "name": "Big",
+                "users": ["mira"],
                 "file": "Endpoints/Big.json",
                 "type": "Api",
                 "backend": "openAIChatCompletion",
@@ -217,13 +218,43 @@ class TestList:
             (name, ["Workflows/mira/Main.json"]) for name in ("Big", "Small", "Spare")
         ]
 
-    def test_of_each_user(self, house):
-        """Sorted by user and name. A user whose file is broken has none."""
+    def test_one_card_for_each_file(self, house):
+        """Whoever uses it, with the health of all their calls (workbench.md 16.3). A user whose file is broken
+        has none."""
         house.write("Users/jo", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
         house.write("Users/ann", "{")
         house.users = ["mira", "jo", "ann"]
-        assert [(one["user"], one["name"]) for one in house.get()] == [("jo", "Big"), ("mira", "Big")]
+        house.called((10.0, 0.5, 30.0, True), (12.0, None, None, False, "timeout", ""))
+        house.called((11.0, 0.7, 40.0, True), (13.0, 0.9, 50.0, True), user="jo")
+        (one,) = house.get()
+        assert (one["user"], one["users"]) == ("mira", ["mira", "jo"])
+        assert one["used_by"] == ["Workflows/mira/Main.json", "Workflows/jo/Main.json"]
+        assert [call[0] for call in one["calls"]] == [10.0, 11.0, 12.0, 13.0]
+        assert (one["state"], one["since"]) == ("well", 13.0)
+        assert one["median"] == {"first_s": 0.7, "rate": 40.0} and one["last_error"]["at"] == 12.0
+
+    def test_files_of_one_name_are_two(self, house):
+        house.write(
+            "Users/jo",
+            {"customWorkflowOverride": True, "customWorkflow": "Main", "endpointConfigsSubDirectory": "lan"},
+        )
+        house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
+        house.endpoint("lan/Big")
+        house.users = ["mira", "jo"]
+        assert [(one["file"], one["users"]) for one in house.get()] == [
+            ("Endpoints/Big.json", ["mira"]),
+            ("Endpoints/lan/Big.json", ["jo"]),
+        ]
+
+    def test_those_that_fail_stand_first_and_unused_ones_last(self, house):
+        house.nodes(*({"endpointName": name} for name in ("Big", "Down", "Broken", "Used")))
+        for name in ("Down", "Used"):
+            house.endpoint(name)
+        house.write("Endpoints/Broken", "{")
+        house.called((12.0, None, None, False, "timeout", ""), name="Down")
+        house.called((12.0, 0.5, 30.0, True), name="Used")
+        assert [one["name"] for one in house.get()] == ["Broken", "Down", "Used", "Big"]
 
     def test_one_whose_file_is_broken(self, house):
         house.write("Endpoints/Big", '{"endpoint": ')
@@ -324,14 +355,18 @@ class TestProbe:
         assert house.probe() == (429, {"error": "this endpoint was probed within the last 10 seconds"})
         assert len(model.calls) == 1
 
-    @pytest.mark.parametrize("path", ["mira/Idle", "mira/Nobody", "jo/Big", "mira/..", "mira/Big.json"])
-    def test_what_no_served_user_reaches(self, house, path):
+    def test_a_file_that_no_workflow_names_yet(self, house, model):
+        """Find servers writes such files, and probes them (workbench.md 6)."""
         house.endpoint("Idle")
+        assert house.probe("mira/Idle")[0] == 200 and len(model.calls) == 1
+
+    @pytest.mark.parametrize("path", ["mira/Nobody", "jo/Big", "mira/..", "mira/Big.json"])
+    def test_what_no_served_user_reaches(self, house, path):
         house.write("Users/jo", {"customWorkflowOverride": True, "customWorkflow": "Main"})
         house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
         assert house.probe(path) == (
             404,
-            {"error": "no such endpoint: no workflow of a served user uses it"},
+            {"error": "no such endpoint: no workflow of a served user uses it, and none has its file"},
         )
 
     def test_it_needs_a_right(self, house):

@@ -13,6 +13,7 @@ from Middleware.api.console.hour import (
     MOST_VALUES,
     SLOTS,
     Hour,
+    medians_of,
     rate_of,
     resident_mb,
 )
@@ -55,7 +56,7 @@ class TestSlots:
         told = hour.series()
         assert (told["step_s"], told["end"]) == (10, 1_760_000_010)
         assert list(told["series"]) == [
-            "requests", "failed", "cancelled", "tokens", "first_p50", "first_p95", "running", "waiting", "memory_mb"
+            "requests", "failed", "cancelled", "tokens", "tokens_after", "first_p50", "first_p95", "running", "waiting", "memory_mb"
         ]  # fmt: skip
         assert {len(values) for values in told["series"].values()} == {SLOTS}
         assert told["series"]["requests"] == [None] * (SLOTS - 1) + [0]
@@ -70,6 +71,14 @@ class TestSlots:
         run.nodes = [node_of(n, "", call_of(usage={"completion_tokens": 20 + n})) for n in (1, 2)]
         run.end("done")
         assert last(hour, "tokens") == [43]
+
+    def test_tokens_of_every_call_and_those_after_the_answer(self, hour, begin):
+        """The client's sum ends with its answer, that of the page does not (workbench.md 16.2)."""
+        run = begin()
+        run.all_usage = {"prompt_tokens": 5, "completion_tokens": 20, "calls": 1}
+        run.whole_usage = {"prompt_tokens": 9, "completion_tokens": 70, "calls": 2}
+        run.end("done")
+        assert (last(hour, "tokens"), last(hour, "tokens_after")) == ([70], [50])
 
     def test_tokens_of_a_long_answer_stand_where_they_came(self, hour, clock):
         """Not as a peak at its end (workbench.md 16.10)."""
@@ -157,18 +166,18 @@ class TestHeldShare:
         note(hour, self.prompt(9000, 9000))
         clock.now += 600
         note(hour, self.prompt(1000, 0))
-        assert hour.held_share("mira", "Big") == 0.9
+        assert hour.held_share(("mira", "Big")) == 0.9
 
     def test_what_is_older_than_an_hour_is_forgotten(self, hour, clock):
         note(hour, self.prompt(9000, 9000))
         clock.now += 3605
         note(hour, self.prompt(1000, 100))
-        assert hour.held_share("mira", "Big") == 0.1
+        assert hour.held_share(("mira", "Big")) == 0.1
 
     def test_by_characters_where_the_backend_says_nothing(self, hour):
         """As an estimate."""
         note(hour, call_of(sent=0.1, compared=True, prompt_chars=4000, shared_chars=1000))
-        assert hour.held_share("mira", "Big") == 0.25
+        assert hour.held_share(("mira", "Big")) == 0.25
 
     @pytest.mark.parametrize(
         "call",
@@ -181,16 +190,16 @@ class TestHeldShare:
     )
     def test_where_nothing_is_known(self, hour, call):
         note(hour, call)
-        assert hour.held_share("mira", "Big") is None
+        assert hour.held_share(("mira", "Big")) is None
 
     def test_of_a_private_run(self, hour):
         """Numbers, no text."""
         note(hour, self.prompt(100, 50), private=True)
-        assert hour.held_share("mira", "Big") == 0.5
+        assert hour.held_share(("mira", "Big")) == 0.5
 
     def test_of_each_endpoint(self, hour):
         note(hour, self.prompt(100, 50), self.prompt(100, 0, endpoint="Small"))
-        assert [hour.held_share("mira", name) for name in ("Big", "Small", "Other")] == [0.5, 0.0, None]
+        assert [hour.held_share(("mira", name)) for name in ("Big", "Small", "Other")] == [0.5, 0.0, None]
 
 
 class TestCalls:
@@ -252,8 +261,8 @@ class TestCalls:
     def test_medians(self, hour):
         for first in (1.0, 2.0, 9.0):
             note(hour, call_of(sent=0.5, first=first, ended=first + 1, usage={"completion_tokens": 30}))
-        assert hour.medians("mira", "Big") == {"first_s": 1.5, "rate": 30.0}
-        assert hour.medians("mira", "Small") == {"first_s": None, "rate": None}
+        assert medians_of(hour.calls("mira", "Big")) == {"first_s": 1.5, "rate": 30.0}
+        assert medians_of(hour.calls("mira", "Small")) == {"first_s": None, "rate": None}
 
     def test_the_model_that_was_used_before(self, hour):
         """At the same machine, else at the same host and port, whichever endpoint and user asked."""

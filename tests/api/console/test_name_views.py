@@ -54,6 +54,7 @@ def test_names_come_from_the_folders_of_the_user(offered):
         "mcp_servers": ["files"],
         "api_types": ["Chat"],
         "variables": ["city", "town"],
+        "types": [],
     }
 
 

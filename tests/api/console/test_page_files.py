@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from Middleware.api.console.page_files import PageFiles, matches_etag
+from Middleware.api.console.page_files import PageFiles, matches_etag, packed_form
 
 HOUSE = Path(__file__).resolve().parents[3]
 
@@ -116,3 +116,16 @@ def test_a_package_without_its_page(tmp_path):
 def test_a_version_that_a_browser_has(held, known):
     """If-None-Match."""
     assert matches_etag('"a"', held) is known
+
+
+class TestComments:
+    SCRIPT = b'// @ts-check\n/** What it is.\n * @param {string} a */\nlet a = "// text"; // kept\n  // gone\nb("http:");\n'
+
+    def test_our_scripts_are_sent_without_them(self, tmp_path):
+        """Each line stays where it is."""
+        sent = gzip.decompress(packed_form(tmp_path / "runs" / "run.js", self.SCRIPT))
+        assert sent == b'\n\n\nlet a = "// text"; // kept\n\nb("http:");\n'
+
+    @pytest.mark.parametrize("name", ["vendor/preact.js", "console.css", "index.html"])
+    def test_all_else_is_sent_as_it_is(self, tmp_path, name):
+        assert gzip.decompress(packed_form(tmp_path / name, self.SCRIPT)) == self.SCRIPT

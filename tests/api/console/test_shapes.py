@@ -38,6 +38,7 @@ SUMMARY = [
     "held",
     "stood_out",
     *(WORDS := ["name", "said", "client_s", "after_s", "level", "short", "ahead"]),
+    "discussion",
     "again_of",
 ]
 RUN = [
@@ -63,6 +64,7 @@ NODE = [
     "of",
     "title",
     "type",
+    "remembers",
     "group",
     "answers",
     "after",
@@ -483,13 +485,18 @@ class TestWhole:
         assert len(run_json(run_of(node_of(1, of=9), state="running"), 101.0)["nodes"]) == 1
 
     def test_usage_of_all_nodes(self):
-        """Summed up while it runs; then as the client was told."""
+        """Summed up while it runs; then as the client was told, and what came after its answer apart."""
         calls = [call_of(usage={"prompt_tokens": 5, "completion_tokens": 2}), call_of(kind="http"), call_of()]
         run = run_of(node_of(1, "", *calls))
         before = run_json(run, 0.0)["all_nodes"]
         run.all_usage = {"prompt_tokens": 9, "completion_tokens": 8, "calls": 2}
-        assert before == {"prompt_tokens": 5, "completion_tokens": 2, "calls": 2}
-        assert run_json(run, 0.0)["all_nodes"] == {"prompt_tokens": 9, "completion_tokens": 8, "calls": 2}
+        run.whole_usage = {"prompt_tokens": 19, "completion_tokens": 9, "calls": 3}
+        to_answer = {"prompt_tokens": 5, "completion_tokens": 2, "calls": 2}
+        nothing = dict.fromkeys(to_answer, 0)
+        assert before == {**to_answer, "to_answer": to_answer, "after": nothing}
+        after = {"prompt_tokens": 10, "completion_tokens": 1, "calls": 1}
+        told = {**run.whole_usage, "to_answer": dict(run.all_usage), "after": after}
+        assert run_json(run, 0.0)["all_nodes"] == told
 
     def test_no_secret_anywhere(self):
         """Of the endpoint, of its URL, of the client, of the server, of the node's file."""

@@ -72,6 +72,15 @@ class TestWhatItRanWith:
         assert "sk-abcdefgh12345678" not in told(run)[0]
 
 
+class TestName:
+    def test_a_name_that_fell_back(self):
+        """The client got its answer, from somebody else than it asked (workbench.md 15)."""
+        run = good(answered(call_of()), model="mira", fell_back="gpt-4")
+        (said,) = stood_out(run, 200.0)
+        assert said["text"] == 'Nothing here is called "gpt-4", so the default of mira answered.'
+        assert row_words(run, [said]) == RowWords(1, "trouble", 'no model "gpt-4"')
+
+
 class TestRow:
     """What a row of the list says of it (workbench.md 12)."""
 
@@ -558,7 +567,7 @@ class TestWhatWasLeftOut:
 class TestTogether:
     def test_the_order_is_that_of_the_table(self):
         assert " ".join(RULES) == (
-            "outdated failed cancelled empty cut broken backup tries went_on limit_reached tool_failed locked slot "
+            "outdated fell_back failed cancelled empty cut broken backup tries went_on limit_reached tool_failed locked slot "
             "turn before "
             "slow_first "
             "loaded read_again thinking slow_tokens dropped unfilled warned task"

@@ -380,6 +380,7 @@ class TestTree:
             "errors": 1,
             "warnings": 1,
             "unused": False,
+            "starts": [],
             "last": None,
         }
         assert {name: (file["kind"], file["errors"]) for name, file in files.items()} == {

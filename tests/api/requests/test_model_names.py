@@ -50,6 +50,24 @@ def test_several_users(two, value, expected):
     assert parse_model_field(value) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "fell_back"),
+    [("gpt-4", True), ("x:none", True), ("", False), (None, False), ("mira", False), ("novel", False), ("x:novel", False)],
+    ids=str,
+)  # fmt: skip
+def test_a_name_that_nobody_has_falls_back_to_the_only_user(configs, value, fell_back):
+    """Whoever asks for nothing gets what they asked for (workbench.md 15)."""
+    assert choose(value, default_snapshot()).fell_back is fell_back
+
+
+@pytest.mark.parametrize(
+    ("value", "fell_back"),
+    [("mira:none", True), ("mira:novel", False), ("mira", False), ("mira:latest", False)],
+)
+def test_a_workflow_that_is_not_there_falls_back_to_its_user(two, value, fell_back):
+    assert choose(value, default_snapshot()).fell_back is fell_back
+
+
 def test_several_users_and_none_named(two):
     """18.18: the answer names them."""
     with pytest.raises(NotFound) as caught:

@@ -22,7 +22,8 @@ TAKEN = [  # path as it was sent -> (name, path behind it)
     ("/as/J%C3%B6rg%20B/mcp", "Jörg B", "/mcp"),
     ("/as/ann", "ann", "/"),
     ("/as/ann/", "ann", "/"),
-    ("/as/ann//v1/models", "ann", "//v1/models"),
+    ("/as/ann//v1/models", "ann", "/v1/models"),
+    ("//as/ann/v1/models", "ann", "/v1/models"),
     ("/as/50%25/health", "50%", "/health"),
     ("/as/ann/consoles", "ann", "/consoles"),
     ("/as/ann/v1/usages", "ann", "/v1/usages"),
@@ -30,7 +31,7 @@ TAKEN = [  # path as it was sent -> (name, path behind it)
 ]  # fmt: skip
 LEFT = [
     "/v1/models", "/", "/as", "/as/", "/as//v1/models", "/assets/x", "/v1/as/ann", "/as/ann/console", "/as/ann/console/api/state", "/as/ann/metrics",
-    "/as/ann/metrics/", "/as/ann/v1/usage", "/as/ann/as/bob/v1/models", "/as/ann/as",
+    "/as/ann/metrics/", "/as/ann//metrics", "/as/ann///console/api/state", "/as/ann//as/bob/v1/models", "/as/ann/v1/usage", "/as/ann/as/bob/v1/models", "/as/ann/as",
 ]  # fmt: skip
 
 
@@ -48,6 +49,14 @@ def test_the_name_is_taken_off(sent, name, behind, key):
     environ = environ_of(sent, key)
     take_model_off(environ)
     assert (model_of_address(environ), environ["PATH_INFO"]) == (name, behind)
+
+
+@pytest.mark.parametrize("sent", ["//v1/models", "///v1/models"])
+def test_slashes_at_the_beginning_are_one(sent):
+    """As the router sees them, so that both speak of the same path."""
+    environ = {"PATH_INFO": sent}
+    take_model_off(environ)
+    assert environ == {"PATH_INFO": "/v1/models"}
 
 
 @pytest.mark.parametrize("sent", LEFT)

@@ -31,7 +31,9 @@ NESTED = {
 }
 PLACES: Mapping[str, tuple[str, str]] = {
     "runs": ("#/runs", ".row"),
-    "a run": ("RUN", ".pane pre"),
+    "a run": ("RUN", ".details pre"),
+    "what was asked": ("RUN?node=request", ".details .msg"),
+    "a node": ("RUN?tab=came", ".pane pre"),
     "what was sent": ("RUN?tab=sent", ".pane pre"),
     "fields of a node": ("RUN?tab=fields", ".pane pre"),
     "facts of a node": ("RUN?tab=facts", "dl.facts"),

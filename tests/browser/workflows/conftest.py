@@ -31,6 +31,7 @@ def tab(looking: Looking) -> Callable[..., Any]:
     """`tab(server, "#/workflows", width=1440, theme="light")` opens the console in a window that is watched.
 
     With `key` (that of `EDIT` unless another is given, "" for none) in the address, as the ready line has it.
+    `side`: which of `form` and `text` was used last, "": neither yet.
     """
 
     def open_tab(
@@ -41,14 +42,15 @@ def tab(looking: Looking) -> Callable[..., Any]:
         height: int = 900,
         theme: str = "light",
         key: str = KEY,
+        side: str = "text",
         **more: Any,
     ) -> Any:
         size = {"width": width, "height": height}
-        page = looking.open(
-            server,
-            f"#key={key}" if key else address,
-            **{"viewport": size, "color_scheme": theme, "reduced_motion": "reduce", **more},
-        )
+        options = {"viewport": size, "color_scheme": theme, "reduced_motion": "reduce", **more}
+        window = looking.window(server, **options)
+        if side:
+            window.add_init_script(f"origin === 'null' || localStorage.setItem('console.tab', '{side}')")
+        page = looking.open(server, f"#key={key}" if key else address, context=window)
         if key:
             until(page, "!location.hash.startsWith('#key=')")
             page.evaluate("address => { location.hash = address; }", address)

@@ -33,7 +33,7 @@ class TestTry:
         page.wait_for_selector('.tried[aria-busy="false"]')
         rows = page.locator(".tried .fall button.fallrow")
         until(page, "document.querySelectorAll('.tried .fall button.fallrow').length >= 6")
-        assert "Draft" in rows.first.inner_text()
+        assert rows.filter(has_text="Draft").count() == 1
         page.locator('.node[data-n="3"] .tm').wait_for()
 
     def test_the_waterfall_grows_while_the_nodes_before_the_answer_run(self, page, backend):
@@ -94,13 +94,13 @@ class TestTry:
         page.locator("h1").first.click()
         page.keyboard.press("t")
         page.get_by_role("region", name="Try it").wait_for()
-        page.get_by_role("button", name="Back to the text").click()
+        page.get_by_role("region", name="Try it").get_by_role("button", name="Close").click()
         assert page.locator(".cm-editor").first.is_visible()
 
 
 class TestWhereItBegins:
     def test_a_run_brings_its_messages(self, server, tab):
-        """As `Try again` of a run does; they can be changed before they are sent."""
+        """As `Edit and try` of a run does; they can be changed before they are sent."""
         body = {
             "model": "mira",
             "messages": [
@@ -111,7 +111,8 @@ class TestWhereItBegins:
         assert server.post("/v1/chat/completions", body)[0] == 200
         page = tab(server, "#/runs")
         page.locator(".row", has_text="Reviewers").first.click()
-        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Edit and try").click()
         page.get_by_role("region", name="Try it").wait_for()
         until(page, "document.querySelectorAll('.talk textarea').length === 2")
         assert page.get_by_label("role of message 1").input_value() == "system"

@@ -235,10 +235,11 @@ class TestTree:
         )
         assert chosen.inner_text().startswith("Reviewers")
 
-    def test_without_a_file_the_first_one_opens(self, server, tab):
-        """That with which the first user starts, where there is one."""
+    def test_without_a_file_the_model_names_are_shown(self, server, tab):
+        """With the files beside them (workbench.md 15)."""
         page = tab(server, "#/workflows")
-        page.wait_for_selector("h1:has-text('Chat')")
+        page.get_by_role("heading", name="Model names").wait_for()
+        assert page.locator(".tree [aria-current]").inner_text() == "Model names"
 
 
 class TestOtherFiles:

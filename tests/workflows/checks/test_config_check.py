@@ -151,6 +151,64 @@ class TestReach:
             "Workflows/ana/Old.json: note: no setting, route or node names this workflow"
         ]
 
+    @pytest.mark.parametrize(
+        ("node", "told"),
+        [
+            ({"endpointName": "none"}, 'error: node 1, endpointName: no endpoint "none"'),
+            ({"endpointName": "small-model", "preset": "warm"}, 'error: node 1, preset: no preset "warm"'),
+            (
+                {"type": "CustomWorkflow", "workflowName": "Gone"},
+                'error: node 1, workflowName: no workflow "Gone"',
+            ),
+            (
+                {"type": "StaticResponse", "content": "{nothing}"},
+                "warning: node 1, content: unknown variable {nothing}",
+            ),
+        ],
+        ids=["endpoint", "preset", "child", "variable"],
+    )
+    def test_unnamed_workflows_are_checked_as_if_the_user_of_their_folder_named_them(
+        self, checked, node, told
+    ):
+        """Their names, presets, children and variables (workbench.md 16.4); they stay unnamed."""
+        checked.flow(node, name="Old")
+        note, fault = sorted(checked.lines(), key=lambda line: ": note: " not in line)
+        assert note == "Workflows/ana/Old.json: note: no setting, route or node names this workflow"
+        assert fault.startswith(f"Workflows/ana/Old.json: {told}")
+
+    def test_who_will_call_an_unnamed_workflow_is_not_known(self, checked):
+        """So it may get any input, and may be the one that categorises."""
+        checked.flow(
+            {"type": "StaticResponse", "content": "{agent7Input} {categoryNameBulletpoints}"}, name="Old"
+        )
+        assert [line for line in checked.lines() if ": note: " not in line] == []
+
+    def test_what_an_unnamed_workflow_calls_is_checked_with_what_it_is_given(self, checked):
+        """A child that only it names is reached by it."""
+        child = {"type": "CustomWorkflow", "workflowName": "Child", "scoped_variables": ["a"]}
+        checked.flow(child, name="Old")
+        checked.put(
+            "Workflows/_common/Child.json", [{"type": "StaticResponse", "content": "{agent1Input} {nothing}"}]
+        )
+        told = [line for line in checked.lines() if ": note: " not in line]
+        assert len(told) == 1
+        assert told[0].startswith(
+            "Workflows/_common/Child.json: warning: node 1, content: unknown variable {nothing}"
+        )
+
+    def test_a_file_in_a_folder_of_nobody_has_no_names_to_follow(self, checked):
+        checked.put("Workflows/lost/Old.json", [{"endpointName": "none"}])
+        assert [line for line in checked.lines() if ": note: " not in line] == []
+
+    def test_a_file_of_a_shared_folder_is_checked_for_who_shares_it(self, checked):
+        checked.put("Workflows/_shared/novel/Draft.json", [{"endpointName": "none"}])
+        assert any(
+            line.startswith(
+                'Workflows/_shared/novel/Draft.json: error: node 1, endpointName: no endpoint "none"'
+            )
+            for line in checked.lines()
+        )
+
     def test_shared_workflows_are_reached(self, checked):
         checked.put("Workflows/_shared/pick/_DefaultWorkflow.json", [{"endpointName": "none"}])
         (line,) = checked.lines()

@@ -12,9 +12,11 @@ import pytest
 from flask import Flask
 
 from Middleware.api.api_server import ApiServer
+from Middleware.api.console.run_texts import ENDED
 from Middleware.api.requests.access import ConsoleWish, ServerRules
 from Middleware.services.kept_bodies import ASKED_LIMIT
 from tests.e2e.answers import ROUTES
+from tests.patience import wait_until
 from tests.workflows.served.conftest import Served
 
 ASKS = {"X-Headrace-Console": "1", "Authorization": "Bearer k2345678", "Host": "localhost"}
@@ -43,6 +45,8 @@ class Again(Served):
         return self.get("runs")[1]["runs"]
 
     def newest(self):
+        """The newest run, when its last node has ended."""
+        assert wait_until(lambda: self.runs()[0]["state"] in ENDED)
         return self.get(f"runs/{self.runs()[0]['id']}")[1]
 
     def kept(self, run, ref):

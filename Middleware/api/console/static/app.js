@@ -15,17 +15,23 @@ import { listen, refusal, state } from "./shared/server.js";
  *   import("./shared/keys.js").Keys}} Module
  */
 
+/** Pages that have an address of their own and stand in another one. @type {Record<string, string>} */
+const WITHIN = { chats: "runs", "model-names": "workflows" };
 const MODULES = /** @type {Record<string, () => Promise<Module>>} */ ({
   runs: () => import("./runs/runs.js"),
+  chats: () => load("./chats/chats.js"),
   workflows: () => load("./workflows/workflows.js"),
   endpoints: () => load("./endpoints/endpoints.js"),
   overview: () => load("./overview/overview.js"),
   help: () => load("./help/help.js"),
+  compare: () => load("./compare/compare.js"),
 });
 const load = (/** @type {string} */ name) => import(name);
 
 function App() {
-  const page = place.value.page;
+  const asked = place.value.page;
+  const page = WITHIN[asked] ?? asked;
+  const name = asked in MODULES ? asked : page;
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const first = useRef(true);
   const title = PAGES.find(([name]) => name === page)?.[1] ?? "Nothing here";
@@ -33,14 +39,14 @@ function App() {
     document.title = `${title} - Headrace`;
     if (!first.current) main.current?.focus();
     first.current = false;
-  }, [page]);
+  }, [name]);
   if (keyWanted.value) return html`<${Bar} page="" /><main id="main" tabindex="-1"><${KeyForm} /></main>`;
   return html`<a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => (event.preventDefault(),
     main.current?.focus())}>Skip to content</a>
     <${Bar} page=${page} />
     <div class="strips"><${Strips} /></div>
     <main id="main" tabindex="-1" ref=${main}>${!state.value && refusal.value ? html`<${Empty}
-      title="The console is closed here" sentence=${refusal.value} />` : html`<${Loaded} key=${page} name=${page} />`}
+      title="The console is closed here" sentence=${refusal.value} />` : html`<${Loaded} key=${name} name=${name} />`}
         </main>
     <${KeyList} />`;
 }

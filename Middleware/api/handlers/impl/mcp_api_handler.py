@@ -15,7 +15,7 @@ from flask.views import MethodView
 from Middleware.api.api_helpers import address_model, current_request_id, json_response, request_owner
 from Middleware.api.handlers.base.base_api_handler import BaseApiHandler, GenerationView
 from Middleware.api.handlers.front_ends import FRONT_ENDS
-from Middleware.api.requests.model_names import LATEST, ModelChoice
+from Middleware.api.requests.model_names import LATEST, ModelChoice, askable_users
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import (
     OfferedTool,
@@ -77,7 +77,11 @@ class ToolCallView(GenerationView):
         return {"model": f"{self._offered.user}:{self._offered.tool.folder}{LATEST}"}
 
     def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
-        """The tool's own workflow, whatever the address is."""
+        """The tool's own workflow, whatever the address is. Raises RpcFault when the key may not ask its user
+        any more: the keys file may have changed while the call waited.
+        """
+        if self._offered.user not in askable_users(snapshot):
+            raise _no_such_tool(self._call)
         return ModelChoice(self._offered.user, self._offered.tool.folder)
 
     def streams(self, body: JsonObject, headers: Mapping[str, Any]) -> bool:
@@ -172,9 +176,13 @@ def _tool_called(call: RpcCall) -> tuple[OfferedTool, Mapping[str, Any]]:
     name = call.params.get("name")
     offered = _tools().get(name) if isinstance(name, str) else None
     if offered is None:
-        raise call.fault(INVALID_PARAMS, f"no such tool: {name}", 400)
+        raise _no_such_tool(call)
     given = call.params.get("arguments")
     return offered, {} if given is None else given
+
+
+def _no_such_tool(call: RpcCall) -> RpcFault:
+    return call.fault(INVALID_PARAMS, f"no such tool: {call.params.get('name')}", 400)
 
 
 def _call_tool(data: bytes, call: RpcCall) -> Response:

@@ -1,16 +1,17 @@
 // @ts-check
 // Endpoints: one card a model server, its state in words, what it did, and a probe.
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { addressOf } from "../shared/address.js";
-import { useAsked } from "../shared/asked.js";
-import { Empty, Facts, Failed, Mark, Missing } from "../shared/parts.js";
+import { useAsked, useCode } from "../shared/asked.js";
+import { FileLink } from "./file_link.js";
+import { Facts, Failed, Mark, Missing } from "../shared/parts.js";
 import { Plot } from "../shared/plot.js";
 import { isActive } from "../shared/run_state.js";
 import { ask, runs, state } from "../shared/server.js";
 import { clock, counted, listed, loadedWords, number, seconds, shareWords } from "../shared/words.js";
 
 /**
- * @typedef {{ user: string, name: string, file: string, type: string, backend: string, url: string, model: string,
+ * @typedef {{ user: string, name: string, users: string[],
+ *   file: string, type: string, backend: string, url: string, model: string,
  *   embeddings: boolean,
  *   gate: { limit: number, running: number, waiting: number } | null, state: "well" | "failing" | "quiet", since:
  *   number | null,
@@ -32,31 +33,51 @@ const MOST_CALLS = 100;
 export function Page() {
   const { data, error, again } = useAsked("endpoints", 10);
   const loaded = useAsked("loaded", 10).data?.loaded ?? [];
+  const [finding, find] = useState(false);
+  const finder = useCode(finding ? "find" : "", () => import("./find.js"));
   const ended = [...runs.value.values()].filter((run) => !isActive(run)).length;
   useEffect(() => {
     const soon = setTimeout(again, 300);
     return () => clearTimeout(soon);
   }, [ended]);
   if (!data) return html`<${Missing} error=${error} again=${again} />`;
-  if (!data.endpoints.length)
-    return html`<${Empty} title="No endpoint yet" sentence="no workflow names an endpoint"><p>
-      <a href="#/help/models">How to name one</a></p><//>`;
+  const all = /** @type {Endpoint[]} */ (data.endpoints);
+  const cards = (/** @type {Endpoint[]} */ some) =>
+    html`<ul class="cards">${some.map((one) => html`<${Card} key=${one.file} one=${one} again=${again}
+      loaded=${loaded.find((/** @type {LoadedThere} */ each) => one.users.includes(each.user)
+        && each.name === one.name)} />`)}</ul>`;
+  const unused = all.filter((one) => !isUsed(one));
+  const names = unused.map(({ name }) => name);
   return html`<div class="page">
-    <h1>Endpoints</h1>
-    <p class="dim">What the workflows of the served users reach. ${failing(data.endpoints)}</p>
+    <div class="pagehead"><h1>Endpoints</h1><span class="dim">${health(all)}</span>
+      <button type="button" class="right" aria-expanded=${finding} onClick=${() => find(!finding)}>Find servers</button>
+    </div>
     ${error && html`<${Failed} error=${error} again=${again} />`}
-    <ul class="cards">${data.endpoints.map(
-      (/** @type {Endpoint} */ one) => html`<${Card} key=${`${one.user}/${one.name}`} one=${one} again=${again}
-      loaded=${loaded.find((/** @type {LoadedThere} */ each) => each.user === one.user && each.name === one.name)} />`,
-    )}</ul>
+    ${finding && (finder.data ? html`<${finder.data.FindServers} changed=${again} />` : html`<${Missing}
+      error=${finder.error} again=${finder.again} rows=${2} />`)}
+    ${!all.length && html`<p>No workflow names an endpoint yet. <a href="#/help/models">How to name one</a></p>`}
+    ${cards(all.filter(isUsed))}
+    ${
+      unused.length > 0 &&
+      html`<details class="unused" open=${unused.length === all.length}>
+      <summary>${number(unused.length)} not called yet: <span class="dim">${listed(...names)}</span></summary>
+      ${cards(unused)}</details>`
+    }
   </div>`;
 }
 
-/** @param {Endpoint[]} all */
-function failing(all) {
-  const down = all.filter((one) => one.state === "failing").length;
-  if (down) return `${down} of ${all.length} ${down === 1 ? "is" : "are"} failing.`;
-  return all.every((one) => one.state === "quiet") ? "None has been called yet." : "None is failing.";
+/**
+ * Claims that something is known of it: it was called or probed, or its file is broken.
+ * @param {Endpoint} one
+ */
+const isUsed = (one) => one.state !== "quiet" || one.probe !== null || one.last_error !== null;
+
+/** `1 failing, 3 well, 4 not called yet`. @param {{state: Endpoint["state"]}[]} all */
+export function health(all) {
+  const count = (/** @type {Endpoint["state"]} */ wanted) => all.filter(({ state: its }) => its === wanted).length;
+  const [down, well, quiet] = [count("failing"), count("well"), count("quiet")];
+  return listed(down && `${number(down)} failing`, well && `${number(well)} well`, quiet &&
+    `${number(quiet)} not called yet`);
 }
 
 /** How the unbroken row of calls reads. @param {Endpoint} one */
@@ -81,7 +102,7 @@ export function addressWords(one) {
 
 /** @param {{ one: Endpoint, again: () => void, loaded: LoadedThere | undefined }} props */
 function Card({ one, again, loaded }) {
-  const title = `endpoint-${one.user}-${one.name}`;
+  const title = `endpoint-${one.file}`;
   const { gate, last_error: error } = one;
   const facts = [
     one.addresses.length
@@ -100,6 +121,7 @@ function Card({ one, again, loaded }) {
           ${loaded.places.length > 1 && html`<code>${place.url}</code> `}${loadedWords(place)}</li>`)}</ul>`,
       "what its server says that it has in memory now",
     ],
+    ["users", one.users.length > 1 && one.users.join(", ")],
     ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} waiting`],
     [
       "prompts",
@@ -109,7 +131,7 @@ function Card({ one, again, loaded }) {
   ];
   return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}>
     <div class="ehead">
-      <h2 id=${title}>${one.name}</h2><span class="dim">${one.user}</span>
+      <h2 id=${title}>${one.name}</h2><span class="dim">${one.users.length === 1 ? one.user : ""}</span>
       <span class=${`state ${MARKS[one.state]}`}>${one.state !== "quiet" && html`<${Mark}
         state=${MARKS[one.state]} />`} ${stateWords(one)}</span>
     </div>
@@ -124,15 +146,12 @@ function Card({ one, again, loaded }) {
     }
     <${Probe} one=${one} again=${again} />
     ${one.used_by.length > 0 && html`<p class="usedby dim">used by ${one.used_by.map((path, at) => html`${at ? ", "
-      : ""}<a href=${addressOf("workflows", path.split("/"))}>${bare(path)}</a>`)}</p>`}
+      : ""}<${FileLink} path=${path} />`)}</p>`}
   </li>`;
 }
 
 /** @type {Record<string, string>} */
 export const MARKS = { well: "done", failing: "failed", quiet: "quiet" };
-
-/** @param {string} path */
-const bare = (path) => path.replace(/^Workflows\//, "").replace(/\.json$/, "");
 
 /** @param {{ one: Endpoint }} props */
 function Calls({ one }) {

@@ -47,10 +47,11 @@ export function usualFirst(hour) {
 
 /** Four numbers of the hour, in words. @param {Hour} hour @returns {[string, string][]} */
 export function totals(hour) {
+  const after = sum(hour.series.tokens_after);
   return [
     ["requests", number(sum(hour.series.requests))],
     ["failed", number(sum(hour.series.failed))],
-    ["tokens", number(sum(hour.series.tokens))],
+    [after ? `tokens, ${number(after)} after the answer` : "tokens", number(sum(hour.series.tokens))],
     ["first token, usually", seconds(usualFirst(hour))],
   ];
 }
@@ -127,6 +128,7 @@ const COLUMNS = {
   failed: "failed",
   cancelled: "cancelled",
   tokens: "tokens",
+  "after the answer": "tokens_after",
   "first token": "first_p50",
   "95 %": "first_p95",
   running: "running",

@@ -16,6 +16,7 @@ const WORDS = /** @type {Record<string, string>} */ ({
   concurrent: "of requests at once",
   requestsPerMinute: "of requests a minute",
   tokensPerDay: "of tokens a day",
+  costPerDay: "of the cost a day",
 });
 
 export function Keys() {

@@ -2,14 +2,14 @@
 // Overview: the last hour in six plots, or as a table; or the history of hours, days and weeks.
 import { html, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
-import { MARKS, stateWords } from "../endpoints/endpoints.js";
+import { health, stateWords } from "../endpoints/endpoints.js";
 import { Failed, Mark, Missing } from "../shared/parts.js";
 import { Plot } from "../shared/plot.js";
 import { Keys } from "./key_table.js";
 import { History, Rows } from "./history.js";
 import { SPANS } from "./history_numbers.js";
 import { PLOTS, rows, sinceFirst, totals, xs } from "./hour.js";
-import { clock } from "../shared/words.js";
+import { clock, counted } from "../shared/words.js";
 
 export function Page() {
   const { data, error, again } = useAsked("numbers", 5);
@@ -38,20 +38,21 @@ export function Page() {
   </div>`;
 }
 
-/** @param {{ all: any[] }} props */
+/** Those that fail by name, the rest as a count. @param {{ all: any[] }} props */
 function Servers({ all }) {
   if (!all.length) return null;
+  const down = all.filter((one) => one.state === "failing");
+  const rest = health(all.filter((one) => one.state !== "failing"));
   const names = all.map(({ name }) => name);
   const shown = (/** @type {any} */ one) =>
     names.indexOf(one.name) === names.lastIndexOf(one.name) ? one.name : `${one.user}/${one.name}`;
-  return html`<ul class="servers" aria-label="Endpoints">${all.map(
+  return html`<ul class="servers" aria-label="Endpoints">${down.map(
     (
       one,
-    ) => html`<li><a class=${`state ${MARKS[one.state]}`} href="#/endpoints" title=${stateWords(one)}>
-      ${one.state === "quiet" ? html`<span class="dash" aria-hidden="true">–</span>` : html`<${Mark}
-        state=${MARKS[one.state]} />`}
-      ${shown(one)}<span class="dim"> ${one.state === "quiet" ? "not called yet" : one.state}</span></a></li>`,
-  )}</ul>`;
+    ) => html`<li><a class="state failed" href="#/endpoints" title=${stateWords(one)}><${Mark} state="failed" />
+      ${shown(one)}<span class="dim"> failing</span></a></li>`,
+  )}${rest && html`<li><a class="state" href="#/endpoints">${counted(all.length - down.length, "endpoint")}
+    <span class="dim">: ${rest}</span></a></li>`}</ul>`;
 }
 
 /** @param {{ data: any }} props */

@@ -226,3 +226,9 @@ export function firstPart({ nodes, state }) {
   const failed = nodes.filter((node) => node.state === "failed");
   return failed.reduce((best, node) => (node.depth > best.depth ? node : best), failed[0])?.i ?? "answer";
 }
+
+/** The node that answers, the deepest of them, else the first. @param {Node[]} nodes */
+export function firstNode(nodes) {
+  const answers = nodes.filter((node) => node.answers && node.begun_s !== null);
+  return answers.reduce((best, node) => (node.depth > best.depth ? node : best), answers[0])?.i ?? 0;
+}

@@ -2,6 +2,7 @@
 // What stands over the list of runs: which of them are shown.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { heldShown, turnHeld, turnList } from "./columns.js";
+import { ListSwitch } from "../shared/list_switch.js";
 import { Menu } from "../shared/parts.js";
 import { turn } from "../shared/place.js";
 import { useOneStop } from "../shared/roving.js";
@@ -36,6 +37,7 @@ export function Filter({ filter }) {
   useOneStop(bar, ":scope > button, :scope > .menu > button");
   return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <input type="search" placeholder="Find ( / )" aria-label="Find text, id or name" value=${text} onInput=${type} />
+    <${ListSwitch} shown="runs" />
     <div class="pills" role="toolbar" aria-label="Which runs" ref=${bar}><${Names} filter=${filter} />
     ${chips.map(
       (name) => html`<button type="button" class="pill" aria-pressed=${filter.state === name}

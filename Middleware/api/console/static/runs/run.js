@@ -1,10 +1,11 @@
 // @ts-check
 // One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { AgainWindow, RepeatOf, RunAgain } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
 import { Answer } from "./answer.js";
-import { firstPart } from "./fall_scale.js";
+import { firstNode, firstPart } from "./fall_scale.js";
 import { keyTurn } from "../shared/key.js";
 import { useKeys } from "../shared/keys.js";
 import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
@@ -18,7 +19,7 @@ import { entered, grown, markOf, otherWorkflow, timesSaid, withNames } from "./r
 import { ask, era, runs, state } from "../shared/server.js";
 import { useNow } from "../shared/tick.js";
 import { Waterfall } from "./waterfall.js";
-import { costWords, counted, listed, moment, number, seconds, stateWords, unbroken } from "../shared/words.js";
+import { costWords, listed, moment, number, seconds, stateWords, unbroken, usedWords } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run */
 
@@ -52,7 +53,8 @@ export function RunView({ id, place, back, unasked }) {
   if (!run)
     return html`<article class="run" aria-label="Run">${first}<h1 class="unseen">Run ${id}</h1><${Missing}
       error=${error} again=${again} rows=${9} /></article>`;
-  const wanted = place.query.get("node") ?? String(firstPart(run));
+  // An address that names a tab alone means the node that answers.
+  const wanted = place.query.get("node") ?? String(place.query.get("tab") ? firstNode(run.nodes) : firstPart(run));
   const chosen = wanted === "request" || wanted === "answer" ? wanted : Number(wanted);
   const node = typeof chosen === "number" ? (run.nodes[chosen] ?? null) : null;
   // The last try is what the node went on with.
@@ -62,6 +64,12 @@ export function RunView({ id, place, back, unasked }) {
     // On a narrow page they stand below everything else.
     if (matchMedia(NARROW).matches) requestAnimationFrame(() => details.current?.scrollIntoView({ block: "start" }));
   };
+  const shown = node
+    ? html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""}
+        choose=${(/** @type {string} */ tab) => turn({ node: node.i, tab })} />`
+    : chosen === "request"
+      ? html`<h2>Request</h2><${Request} run=${run} none=${noText(run)} />`
+      : html`<h2>Answer</h2><${Answer} run=${run} none=${noText(run)} again=${again} />`;
   return html`<article class="run" aria-label=${`Run ${run.id}`}>
     <div class="runhead" data-pane>${first}
       <${Head} run=${run} heading=${heading} node=${node} k=${k} />
@@ -69,17 +77,14 @@ export function RunView({ id, place, back, unasked }) {
       ${run.private && html`<p class="notes quiet"><${Lock} /> ${PRIVATE}</p>`}
       ${!run.private && !run.texts && run.nodes.length > 0 && html`<p class="notes quiet">${FORGOTTEN}</p>`}
       <${StoodOut} run=${run} /></div>
-    <div class="runbody"><${Waterfall} run=${run} chosen=${node ? chosen : chosen === "request" ? chosen : "answer"}
-      call=${k} choose=${choose} />
-      <section class="details" aria-label="Details" ref=${details} data-pane tabindex="-1">
-        ${
-          node
-            ? html`<${NodeTabs} run=${run} node=${node} k=${k} tab=${place.query.get("tab") ?? ""}
-                choose=${(/** @type {string} */ tab) => turn({ tab })} />`
-            : chosen === "request"
-              ? html`<h2>Request</h2><${Request} run=${run} none=${noText(run)} />`
-              : html`<h2>Answer</h2><${Answer} run=${run} none=${noText(run)} again=${again} />`
-        }</section></div>
+    ${
+      run.nodes.length || isActive(run)
+        ? html`<div class="runbody"><${Waterfall} run=${run} chosen=${node || chosen === "request" ? chosen : "answer"}
+            call=${k} choose=${choose} />
+          <section class="details" aria-label="Details" ref=${details} data-pane tabindex="-1">${shown}</section></div>`
+        : html`<p class="dim">No node has started.</p>`
+    }
+    <${AgainWindow} run=${run} />
   </article>`;
 }
 
@@ -144,7 +149,7 @@ function Head({ run, heading, node, k }) {
     ${otherWorkflow(run) && html` <span class="dim">${otherWorkflow(run)}</span>`}</h1>
     <span class=${`state ${markOf(run)}`}><${Mark} state=${markOf(run)} plain />${words}</span>${
       run.private && html`<${Lock} />`
-    }
+    }<${RepeatOf} run=${run} />
     <div class="acts" ref=${acts} role="toolbar" aria-label="What to do with this run"><${CopyMenu} run=${run}
       node=${node} k=${k} />
       ${
@@ -152,7 +157,7 @@ function Head({ run, heading, node, k }) {
         html`<button type="button" onClick=${() =>
           go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`
       }
-      ${tryAgain && html`<button type="button" onClick=${() => go(tryAgain)}>Try again</button>`}
+      <${RunAgain} run=${run} edit=${tryAgain ? () => go(tryAgain) : null} />
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }
 
@@ -190,17 +195,15 @@ const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's
 function Summary({ run }) {
   const active = isActive(run);
   const took = grown(run, useNow(active)).took_s;
-  const { prompt_tokens: prompt, completion_tokens: completion, calls } = run.all_nodes;
+  const { to_answer: toAnswer, after } = run.all_nodes;
   const tokens = run.tokens !== null && `${run.about ? "about " : ""}${number(run.tokens)}`;
   const facts = [
     ["took", `${seconds(took)}${active ? " so far" : ""}`, `arrived ${moment(run.at)}`],
     ["first token", run.first_s !== null && seconds(run.first_s)],
     ["tokens", tokens && listed(tokens, run.rate !== null && `${number(run.rate)} a second`)],
-    [
-      "all nodes",
-      calls > 0 &&
-        listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls, "call")),
-    ],
+    ["all nodes", usedWords(run.all_nodes)],
+    ["to the answer", (after.calls ?? 0) > 0 && usedWords(toAnswer)],
+    ["after it", usedWords(after), "what nodes behind the answer used; a client is told only of its answer"],
     ["cost", run.cost && costWords(run.cost)],
     ["came by", listed(run.front, run.front && (run.stream ? "streamed" : "whole"), run.task && `${run.task} task`)],
     ["status", (run.status ?? 0) >= 400 && run.status],

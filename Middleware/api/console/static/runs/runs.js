@@ -12,6 +12,7 @@ import { clock, counted, moment, number, seconds, shareWords } from "../shared/w
 import { isActive } from "../shared/run_state.js";
 import { entered, firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
 import { Filter } from "./filter.js";
+import { mark, marked } from "./marked.js";
 import { useRuns } from "./runs_asked.js";
 import { runs, state } from "../shared/server.js";
 import { firstRequest } from "./commands.js";
@@ -44,6 +45,7 @@ export function Page({ place }) {
   const open = id || newest.current;
   useKeys({
     ...listKeys(".rows"),
+    m: () => mark(runs.value.get(focused() || open)),
     "[": () => open !== "" && turnList(),
     Escape: () => id !== "" && (go(list), focusRow(id)),
   });
@@ -61,6 +63,7 @@ export function Page({ place }) {
         filter=${filter} />`
           : !asked.error && html`<${Loading} rows=${8} />`
       }
+      <${Marked} />
     </section>
     ${
       open && one.data
@@ -73,6 +76,16 @@ export function Page({ place }) {
           }</div>`
     }
   </div>`;
+}
+
+/** The run of the row that has the focus; "": none has. */
+const focused = () => /** @type {HTMLElement | null} */ (document.activeElement?.closest(".rows a"))?.dataset.id ?? "";
+
+/** The marked ones, at the foot of the list; its code is loaded by the first mark. */
+function Marked() {
+  const there = marked.value.length > 0;
+  const { data: code } = useCode(there ? "bar" : "", () => import("../compare/bar.js"));
+  return there && code ? html`<${code.CompareBar} />` : null;
 }
 
 /** @param {string} id */
@@ -152,7 +165,9 @@ function Row({ run: told, open, unasked, scale, filter }) {
   const run = grown(told, useNow(isActive(told)));
   const said = run.private
     ? html`<${Lock} />private: times and counts only`
-    : html`${run.task && `task: ${run.task} `}${run.said}`;
+    : html`${run.again_of && html`<b>again of ${clock(run.again_of.wall)}</b> `}${
+        run.task && `task: ${run.task} `
+      }${run.said}`;
   const other = otherWorkflow(run);
   const enter = (/** @type {MouseEvent} */ event) => {
     if (event.detail) return; // by the pointer: the focus stays
@@ -228,9 +243,15 @@ function NothingFits() {
 function NoRun() {
   const user = state.value?.users[0] ?? "user";
   const address = new URL("../v1/chat/completions", document.baseURI).href;
+  const [finding, find] = useState(false);
+  const finder = useCode(finding ? "find" : "", () => import("../endpoints/find.js"));
   return html`<${Empty} title="No request yet" sentence="Send one and it shows up here, while it runs:">
     <h2>sh</h2><pre tabindex="0">${firstRequest(address, user, "sh")}</pre>
     <h2>PowerShell</h2><pre tabindex="0">${firstRequest(address, user, "powershell")}</pre>
+    <p class="acts"><button type="button" aria-expanded=${finding} onClick=${() => find(!finding)}>Find servers</button>
+      <span class="dim">asks this machine which model servers answer, when you press it</span></p>
+    ${finding && (finder.data ? html`<${finder.data.FindServers} />` : html`<${Missing} error=${finder.error}
+      again=${finder.again} rows=${2} />`)}
     <p>or <a href="#/workflows">try a workflow</a>${" from its page. "}
       Nothing is written to disk: this page keeps the last 200 runs in memory.</p><//>`;
 }

@@ -23,8 +23,9 @@ import { PARTS, counted, listed, stateWords } from "../shared/words.js";
 const LEGEND = /** @type {const} */ (["queue", "other", "load", "first", "think", "say", "after", "prefill"]);
 const SLOT_S = 0.01;
 
-/** @param {{run: Run, chosen: Shown, call?: number, choose: (what: Shown, call?: number) => void}} props */
-export function Waterfall({ run, chosen, call = 0, choose }) {
+/** @param {{run: Run, chosen: Shown, call?: number, choose: (what: Shown, call?: number) => void,
+ *   ends?: boolean}} props `ends`: what the client sent and got have their rows */
+export function Waterfall({ run, chosen, call = 0, choose, ends = true }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [zoom, setZoom] = useState(/** @type {Span | null} */ (null));
   const [open, setOpen] = useState(/** @type {ReadonlySet<number | string>} */ (new Set()));
@@ -61,6 +62,7 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
     setOpen(new Set([...open, i].filter((one) => one !== i || !open.has(i))));
   const calls = run.nodes.reduce((sum, node) => sum + node.calls.length, 0);
   const answer =
+    ends &&
     run.state !== "waiting" &&
     html`<${EndRow} key="answer" sign="←" name="Answer" words=${answerWords(run)}
     chosen=${chosen === "answer"} choose=${() => choose("answer")} />`;
@@ -72,8 +74,9 @@ export function Waterfall({ run, chosen, call = 0, choose }) {
     <${Axis} marks=${marks} span=${span} zoomed=${zoom !== null} setZoom=${setZoom}
       label=${run.nodes.length > 0 && listed(counted(run.nodes.length, "node"), counted(calls, "call"))} />
     <ol class="fallrows" style=${grid} onKeyDown=${move} ref=${box}>
-      <${EndRow} sign="→" name="Request" words=${run.asked ? counted(run.asked.chars, "character") : ""}
-        chosen=${chosen === "request"} choose=${() => choose("request")} />
+      ${ends && html`<${EndRow} sign="→" name="Request"
+        words=${run.asked ? counted(run.asked.chars, "character") : ""} chosen=${chosen === "request"}
+        choose=${() => choose("request")} />`}
       ${
         slot > 0 &&
         html`<li class="fallrow slot"><span class="lab"><span class="t dim">waiting for a slot</span>
@@ -179,14 +182,12 @@ function FallRow({ run, node, call, depth, grouped, chosen, now, span, choose })
         node.type,
         endpoint && `endpoint ${endpoint}`,
         time,
-        stateWords(state),
-        node.answers && "answers",
-      );
+        stateWords(state));
   return html`<button type="button" class=${["fallrow", grouped && "group", node.state, call && "call"]
     .filter(Boolean)
     .join(" ")} style=${indent(depth)} aria-current=${chosen || null} onClick=${choose}>
     <span class="unseen">${said}</span><span class="lab" aria-hidden="true"><span class="n">${call ? "" : node.number}
-    </span>${(failed || state === "cancelled") && html`<${Mark} state=${state} plain />`}
+    </span>${(failed || state === "cancelled" || state === "kept") && html`<${Mark} state=${state} plain />`}
       <span class="t" title=${`${title}, ${node.type}, ${node.workflow}`}>${
         node.label &&
         !call &&

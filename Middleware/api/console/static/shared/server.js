@@ -22,6 +22,8 @@ export const era = signal(0);
 /** The server is another version than the page. */
 export const updated = signal(false);
 
+/** What answers 401 for want of a client's key. */
+const TRIES = new Set(["try", "again", "ask"]);
 const WAITS_S = [1, 2, 5];
 const LONGEST_WAIT_S = 10;
 export const POLL_S = 3;
@@ -43,9 +45,9 @@ export class ServerError extends Error {
 const inBytes = (key) => String.fromCharCode(...new TextEncoder().encode(key));
 
 /**
- * @typedef {{query?: Record<string, string> | URLSearchParams, method?: string, body?: unknown, signal?: AbortSignal,
- *   key?: string}} Asked
- * `key`: one that is tried, in place of the kept one
+ * @typedef {{query?: Record<string, string> | URLSearchParams, method?: string, body?: unknown, file?: Blob,
+ *   signal?: AbortSignal, key?: string}} Asked
+ * `file`: a zip file in place of a JSON body; `key`: one that is tried, in place of the kept one
  */
 
 /**
@@ -53,22 +55,22 @@ const inBytes = (key) => String.fromCharCode(...new TextEncoder().encode(key));
  * @param {string} path
  * @param {Asked} [asked]
  */
-export async function opened(path, { query, method = "GET", body, signal: stop, key: tried } = {}) {
+export async function opened(path, { query, method = "GET", body, file, signal: stop, key: tried } = {}) {
   const headers = new Headers({ "X-Headrace-Console": "1" });
   const key = tried ?? keyNow();
   if (key) headers.set("Authorization", `Bearer ${inBytes(key)}`);
-  if (body) headers.set("Content-Type", "application/json");
+  if (body || file) headers.set("Content-Type", file ? "application/zip" : "application/json");
   const response = await fetch(`api/${path}?${new URLSearchParams(query)}`, {
     method,
     headers,
-    body: JSON.stringify(body),
+    body: file ?? JSON.stringify(body),
     signal: stop,
     cache: "no-store",
   }).catch(broken(0, "The server is not responding."));
   if (response.ok) return response;
   const told = await response.json().catch(() => ({}));
   const sentence = typeof told.error === "string" ? told.error : `the server answered ${response.status}`;
-  if (response.status === 401 && path !== "try" && key === keyNow()) keyWanted.value = key ? "wrong" : "missing";
+  if (response.status === 401 && !TRIES.has(path) && key === keyNow()) keyWanted.value = key ? "wrong" : "missing";
   throw new ServerError(response.status, sentence, told);
 }
 

@@ -20,14 +20,15 @@
  *   | null,
  *   error: string | null, held: number | null, stood_out: number, name: string | null, said: string | null, client_s:
  *   number, after_s: number | null,
- *   level: "bad" | "trouble" | null, short: string | null, ahead: {place: number, holders: string[]} | null, heard?:
+ *   level: "bad" | "trouble" | null, short: string | null, ahead: {place: number, holders: string[]} | null,
+ *   again_of: {id: string, wall: number} | null, heard?:
  *   number}} Summary
  *   `name`: the model name that was asked; `said`: the beginning of what the user wrote; `client_s`: until the client
  *   had its answer, `after_s`: behind it;
  *   `level`, `short`: of what stood out; `heard`: when it came, by the page's own clock in ms; `held`: share of its
  *   prompts that the servers had */
 
-/** @typedef {{ref: string, chars: number, left_out: number, start: string}} Ref */
+/** @typedef {{ref: string, chars: number, left_out: number, start: string, sum: string}} Ref */
 
 /** @typedef {{ref: string, head: string, tail: string, chars: number, left_out: number, json: boolean}} Text */
 
@@ -60,7 +61,8 @@
 /**
  * @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of:
  *   number, title: string,
- *   type: string, group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null,
+ *   type: string, remembers: boolean,
+ *   group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null,
  *   ended_s: number | null,
  *   endpoint: string | null, preset: string | null, tokens: number | null, dropped: number, warnings: string[], error:
  *   string | null,
@@ -70,10 +72,13 @@
 
 /** @typedef {{rule: string, level: "bad" | "note", text: string, i: number | null}} StoodOut */
 
+/** What calls of models used. @typedef {{prompt_tokens: number | null, completion_tokens: number | null,
+ *   calls: number | null}} Used */
+
 /**
  * @typedef {Omit<Summary, "stood_out"> & {model: string, api_type: string, cancelled_by: string | null, usage: Usage |
  *   null,
- *   all_nodes: {prompt_tokens: number | null, completion_tokens: number | null, calls: number}, cost: Costs | null,
+ *   all_nodes: Used & {to_answer: Used, after: Used}, cost: Costs | null,
  *   asked: Ref | null, answer: Ref | null, texts: boolean,
  *   stood_out: StoodOut[], nodes: Node[]}} Run */
 

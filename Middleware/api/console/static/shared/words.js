@@ -71,6 +71,14 @@ const timeOf = (then) => then.toTimeString().slice(0, 8);
 /** `1 node`, `2 nodes`. @param {number} n @param {string} word */
 export const counted = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 
+/**
+ * `1,204 in, 56 out, 2 calls`; nothing where no model was called.
+ * @param {import("./types.js").Used} used
+ */
+export const usedWords = ({ prompt_tokens: prompt, completion_tokens: completion, calls }) =>
+  (calls ?? 0) > 0 &&
+  listed(prompt && `${number(prompt)} in`, completion && `${number(completion)} out`, counted(calls ?? 0, "call"));
+
 /** `95 % held`. @param {number} share from 0 to 1 */
 export const shareWords = (share) => `${Math.round(100 * share)}${THIN}% held`;
 
@@ -93,6 +101,7 @@ export const PARTS = {
 export const stateWords = (state) => OTHER_WORDS[state] ?? state.replace(/_/g, " ");
 const OTHER_WORDS = /** @type {Record<string, string>} */ ({
   went_on: "failed, but the run went on",
+  kept: "not run again: it gave its old output",
   trouble: "done, with trouble",
 });
 

@@ -15,7 +15,8 @@ import { listed } from "../shared/words.js";
  * @typedef {{types: NodeType[], common: Field[], variables: {name: string, description: string, example?: string}[],
  *   files: {kind: string, fields: Field[]}[]}} Index
  * @typedef {{endpoints?: string[], presets?: string[], workflows?: string[], structured_outputs?: string[],
- *   prompt_templates?: string[], mcp_servers?: string[], api_types?: string[], variables?: string[]}} Names
+ *   prompt_templates?: string[], mcp_servers?: string[], api_types?: string[], variables?: string[],
+ *   types?: string[]}} Names `types`: of nodes, those that the user has most of first
  * @typedef {{kind: string, index: Index, names: Names}} Known `kind`: `workflow`, or a kind of file of the index
  *   (`endpoint`)
  * @typedef {{label: string, detail: string, info: string, insert: string, cursor: number}} Choice `cursor`: in `insert`

@@ -120,3 +120,21 @@ export const look = (label, writable) => [
 
 /** The root in which an editor stands. @param {HTMLElement | null} host */
 export const rootIn = (host) => /** @type {ShadowRoot} */ (host?.shadowRoot ?? host?.attachShadow({ mode: "open" }));
+
+/** What is typed over a selection is put there by the editor: the browser's own way joins lines with `style`
+ * attributes, which the policy of the page forbids. */
+export const overLines = cm.EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { state } = view;
+    const { main } = state.selection;
+    const words = event.data;
+    if (event.inputType !== "insertText" || !words || event.isComposing || main.empty || state.readOnly) return false;
+    event.preventDefault();
+    const insert = () => state.update(state.replaceSelection(words), { userEvent: "input.type", scrollIntoView: true });
+    const taken = state
+      .facet(cm.EditorView.inputHandler)
+      .some((handler) => handler(view, main.from, main.to, words, insert));
+    if (!taken) view.dispatch(insert());
+    return true;
+  },
+});

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { DryRun } from "./dry.js";
+import { Divider } from "./divider.js";
 import { useKeys } from "../shared/keys.js";
 import { lineOf } from "./text_places.js";
 import { isWorkflow, kindOf } from "./workflow_place.js";
@@ -13,20 +14,19 @@ import { isWorkflow, kindOf } from "./workflow_place.js";
  * @typedef {import("./completion.js").Known} Known
  * @typedef {import("./file_view.js").View & {saving: import("./file_view.js").Saving, hand: {current:
  *   import("./text.js").Hand | null},
- *   n: number | null, choose: (n: number) => void,
+ *   n: number | null, choose: (n: number) => void, known: Known | null, focusOn: import("./file_view.js").FocusOn,
  *   atLine: (line: number) => void, reason: string, ran: (run: any) => void}} Props
  */
 
 /** @param {Props} props */
 export function EditorPane(props) {
-  const { file, draft, saving, hand, pane, open, place, ran, reason, tab } = props;
+  const { file, draft, saving, hand, pane, open, place, ran, reason, tab, known } = props;
   const { conflict } = saving;
   const { TextEditor } = useLoaded(() => import("./text.js"));
   const { Conflict } = useLoaded(() => import("./conflict.js"), conflict !== null);
   const [looksBack, lookBack] = useState(false);
   const { Earlier } = useLoaded(() => import("./earlier.js"), looksBack);
-  const { Form } = useLoaded(() => import("./form.js"), tab === "form" && pane === "text");
-  const known = useKnown(file);
+  const { Form } = useLoaded(() => import("./form.js"), tab === "form" && pane !== "dry");
   const { TryIt } = useLoaded(() => import("./try.js"), pane === "try");
   const restore = async (/** @type {string} */ text) => {
     if (await saving.save(draft.base.current.version, text)) {
@@ -37,14 +37,14 @@ export function EditorPane(props) {
   const aside = { path: file.path, user: file.user, close: () => open("text") };
   useKeys({ F8: () => hand.current?.next(), "Ctrl+s": () => reason || saving.save() });
   return html`<div class=${`beside ${isWorkflow(file.path) ? "" : "alone"}`}>
-    <section class="editor" aria-label=${tab === "form" ? "Form" : "Text"} hidden=${pane !== "text"}>
+    <section class="editor" aria-label=${tab === "form" ? "Form" : "Text"} hidden=${pane === "dry"}>
       <${Bar} ...${props} lookBack=${() => lookBack(!looksBack)} />
       ${conflict && Conflict && html`<${Conflict} theirs=${conflict.text} mine=${conflict.mine} keep=${saving.keep}
         take=${saving.take} close=${saving.close} />`}
       ${looksBack && !conflict && Earlier && html`<${Earlier} path=${file.path} now=${draft.text.current}
         reason=${reason} restore=${restore} close=${() => lookBack(false)} />`}
       ${tab === "form" && !conflict && !looksBack && html`<div class="formpart">${Form ? html`<${Form} draft=${draft}
-        hand=${hand} n=${props.n} choose=${props.choose} reason=${reason} known=${known} user=${file.user}
+        hand=${hand} n=${props.n} choose=${props.choose} reason=${reason} known=${known} focusOn=${props.focusOn}
         toText=${() => props.turnTo("text")} />` : html`<p class="formword dim" role="status">loading</p>`}</div>`}
       <div class="textpart" hidden=${conflict !== null || looksBack || tab === "form"}>
         ${TextEditor ? html`<${Written} ...${props} known=${known} Editor=${TextEditor} />`
@@ -54,7 +54,8 @@ export function EditorPane(props) {
       ${!conflict && !looksBack && tab === "text" && html`<${Problems} draft=${draft}
         go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
     </section>
-    ${pane === "try" && TryIt && html`<${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
+    ${pane === "try" && TryIt && html`<${Divider} label="Height of the text" />
+      <${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
     ${pane === "dry" && html`<${DryRun} ...${aside} unsaved=${() => (draft.isUnsaved() ? draft.text.current
       : undefined)} />`}
   </div>`;
@@ -67,7 +68,7 @@ export function EditorPane(props) {
  * @param {boolean} [wanted]
  * @returns {Partial<T>}
  */
-function useLoaded(load, wanted = true) {
+export function useLoaded(load, wanted = true) {
   const [part, setPart] = useState(/** @type {Partial<T>} */ ({}));
   useEffect(() => void (wanted && load().then(setPart)), [wanted]);
   return part;
@@ -79,7 +80,8 @@ function Bar({ file, draft, saving, hand, reason, lookBack, tab, turnTo }) {
     hand.current?.format() === false && saving.fail("The brackets do not match, so the text cannot be laid out.");
   const { said, failed } = saving.word;
   const bad = failed || (draft.checked.failed && `The text could not be checked: ${draft.checked.failed}`);
-  return html`<div class="edbar"><${isWorkflow(file.path) ? "h2" : "h1"} class="path">${file.path}<//>
+  return html`<div class="edbar"><${isWorkflow(file.path) ? "h2" : "h1"} class="path" title=${file.path}>
+      ${tab === "form" ? file.path.split("/").at(-1) : file.path}<//>
       ${isWorkflow(file.path) && html`<${FormOrText} tab=${tab} turnTo=${turnTo} />`}
       <span class="dim" role="status">${draft.unsaved ? "not saved" : said}</span>
       ${isWorkflow(file.path) && html`<button type="button" onClick=${lookBack}>Earlier</button>`}
@@ -107,7 +109,7 @@ function FormOrText({ tab, turnTo }) {
     ${one("text", "Text")}</div>`;
 }
 
-/** @param {Props & {Editor: unknown, known: Known | null}} props */
+/** @param {Props & {Editor: unknown}} props */
 function Written({ file, draft, node, saving, hand, atLine, reason, known, Editor }) {
   const typed = (/** @type {string} */ text) => {
     draft.typed(text);
@@ -120,7 +122,7 @@ function Written({ file, draft, node, saving, hand, atLine, reason, known, Edito
 }
 
 /** The index of Help and the names that exist. @param {WorkflowFile} file @returns {Known | null} */
-function useKnown({ path, user }) {
+export function useKnown({ path, user }) {
   const help = /** @type {import("../shared/asked.js").Asked<import("./completion.js").Index>} */ (useAsked("help"));
   const names = /** @type {import("../shared/asked.js").Asked<import("./completion.js").Names>} */ (
     useAsked("names", 0, user ? { user, path } : { path })

@@ -3,7 +3,7 @@
 import { html, signal, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { checker } from "./checker.js";
-import { EditorPane } from "./editor_pane.js";
+import { EditorPane, useKnown } from "./editor_pane.js";
 import { Missing } from "../shared/parts.js";
 import { Picture } from "./picture.js";
 import { guardLeaving, routeOf, whyNot } from "./saving.js";
@@ -19,6 +19,7 @@ import { addressOf, isWorkflow } from "./workflow_place.js";
  *   of a text
  * @typedef {{graph: GraphShape, problems: Problem[]}} Good the last graph that could be made
  * @typedef {import("./workflow_place.js").Place} Place
+ * @typedef {{n: number, field: string} | null} FocusOn the field of a node that gets the focus once it is there
  */
 
 /** Which of Form and Text was used last. */
@@ -83,15 +84,26 @@ function OpenFile({ file, place, changed }) {
     tab: isWorkflow(file.path) && tab ? tab : "text",
     turnTo,
   };
-  /** The first node that is chosen here opens the form. @param {number} n */
-  const pick = (n) => {
-    if (!tab) turnTo("form");
+  const known = useKnown(file);
+  const [focusOn, setFocusOn] = useState(/** @type {FocusOn} */ (null));
+  /**
+   * The first node that is chosen here opens the form.
+   * @param {number} n
+   * @param {string} [field] that is to be filled in
+   */
+  const pick = (n, field) => {
+    if (!tab || field) turnTo("form");
+    if (field) {
+      setPane("text");
+      setFocusOn({ n, field });
+    }
     choose(n);
   };
-  return html`${isWorkflow(file.path) && html`<${Picture} ...${view} times=${ran ? timesIn(ran, file.path) : file.last}
-    choose=${pick} />`}
-    <${EditorPane} ...${view} n=${chosen} choose=${choose} saving=${saving} hand=${hand} atLine=${atLine}
-      reason=${reason} ran=${setRan} />`;
+  const list = { hand, n: chosen, known, reason, choose: pick, say: saving.say, fail: saving.fail };
+  return html`${isWorkflow(file.path) && html`<${Picture} ...${view} ...${list} times=${ran ? timesIn(ran, file.path)
+      : file.last} />`}
+    <${EditorPane} ...${view} n=${chosen} known=${known} focusOn=${focusOn} choose=${choose} saving=${saving}
+      hand=${hand} atLine=${atLine} reason=${reason} ran=${setRan} />`;
 }
 
 /**

@@ -17,7 +17,8 @@ import { addressOf } from "./workflow_place.js";
  * @typedef {import("./json_edit.js").Change} Change
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {{draft: import("./file_view.js").Draft, hand: {current: import("./text.js").Hand | null}, n: number | null,
- *   choose: (n: number) => void, reason: string, known: Known | null, toText: () => void, user: string}} Props
+ *   choose: (n: number) => void, reason: string, known: Known | null, toText: () => void,
+ *   focusOn: import("./file_view.js").FocusOn}} Props
  */
 
 /** @param {Props} props */
@@ -41,7 +42,7 @@ const Instead = ({ toText, children }) =>
 
 /** @param {Props & {n: number, known: Known, text: string, root: Tree, node: Tree}} props */
 function NodeForm(props) {
-  const { draft, hand, n, choose, reason, known, text, root, node } = props;
+  const { draft, hand, n, choose, reason, known, text, root, node, focusOn } = props;
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const caret = useRef(/** @type {number | null} */ (null));
   const { groups, rest } = useMemo(() => formOf(node, known.index), [node, known]);
@@ -83,6 +84,11 @@ function NodeForm(props) {
     caret.current = null;
     focusAt(box.current, node, text, at);
   });
+  useEffect(() => {
+    if (focusOn?.n !== n) return;
+    focusField(box.current, focusOn.field);
+    /** @type {HTMLInputElement | null} */ (box.current?.querySelector("input:focus"))?.select();
+  }, [focusOn]);
   return html`<div class="form" ref=${box} onKeyDown=${step}>
     ${others.map(({ level, message }) => html`<p class=${`fault ${level}`}>${message}</p>`)}
     ${groups.map(
@@ -165,12 +171,11 @@ export function focusField(box, name, at) {
 /** What helps to fill fields in: names that exist, variables, and how a placeholder looks.
  * @param {Props} props @param {number} n @param {Tree} node @param {Tree} root @param {Known} known @param {Problem[]}
  *   problems */
-function useHints({ draft, user }, n, node, root, known, problems) {
+function useHints({ draft }, n, node, root, known, problems) {
   const graph = draft.good?.graph;
   const hues = useMemo(() => huesOf(graph?.nodes ?? []), [graph]);
   const own = graph?.nodes.find((one) => one.n === n);
   return {
-    user,
     namesFor: (/** @type {string} */ form) => {
       const list = namesOf(form);
       return list ? (known.names[list] ?? []) : [];

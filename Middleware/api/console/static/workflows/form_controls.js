@@ -7,8 +7,9 @@ import { isJson } from "./form_model.js";
 /**
  * @typedef {import("./json_tree.js").Tree} Tree
  * @typedef {{id: string, tree: Tree | null, text: string, off: boolean, about: string, words: {value: string, info?:
- *   string}[], isStrict: boolean, write: (written: string) => void, within: Within}} Props
- *   `write`: another value, as JSON; `off`: read-only; `words`: what there is to choose from; `isStrict`: nothing else
+ *   string}[], isStrict: boolean, usual: unknown, write: (written: string) => void, within: Within}} Props
+ *   `write`: another value, as JSON; `off`: read-only; `words`: what there is to choose from; `isStrict`: nothing
+ *   else; `usual`: the default
  * @typedef {{set: (item: number, written: string, key?: string) => void, add: (written: string) => void,
  *   out: (item: number) => void, move: (from: number, to: number) => void}} Within the members of a list or map
  */
@@ -36,7 +37,7 @@ const Switch = ({ id, tree, off, about, write }) =>
     onChange=${(/** @type {any} */ event) => write(String(event.currentTarget.checked))} />`;
 
 /** A name: those that exist are offered, any other may be typed where that makes sense. @param {Props} props */
-function Choice({ id, tree, off, about, words, isStrict, write }) {
+function Choice({ id, tree, off, about, words, isStrict, usual, write }) {
   const list = useId();
   const value = shownText(tree);
   const typed = (/** @type {Event} */ event) => write(JSON.stringify(valueOf(event)));
@@ -44,7 +45,7 @@ function Choice({ id, tree, off, about, words, isStrict, write }) {
     const all = words.some((word) => word.value === value) ? words : [{ value }, ...words];
     return html`<select id=${id} disabled=${off} aria-describedby=${about} value=${value} onChange=${typed}>
       ${all.map((word) => html`<option value=${word.value} selected=${word.value === value}>${word.value ||
-        "(not set)"}</option>`)}</select>`;
+        `${usual ?? "not set"} (default)`}</option>`)}</select>`;
   }
   return html`<input id=${id} list=${list} value=${value} readonly=${off} autocomplete="off" aria-describedby=${about}
       onInput=${typed} />

@@ -41,7 +41,7 @@ export function Field(props) {
           lookOf=${(/** @type {string} */ one) => hints.lookOf(one, name)} choices=${hints.choices}
           changed=${(/** @type {string} */ typed) => edits.write(name, JSON.stringify(typed))} />`
       : html`<${CONTROLS[control]} id=${id} tree=${tree} text=${props.text} off=${off} about=${`${id}-why`}
-          words=${wordsOf(props)} isStrict=${isStrict(props)} within=${edits.within(name)}
+          words=${wordsOf(props)} isStrict=${isStrict(props)} usual=${field.default} within=${edits.within(name)}
           write=${(/** @type {string} */ written) => edits.write(name, written)} />`}
     <p class="why" id=${`${id}-why`}>${inCode(said)}</p>
     ${field.form === "names:endpoints" && tree && tree.value === hints.endpoint?.written && html`<${Endpoint}

@@ -71,11 +71,15 @@ function inOrder(fields, keys) {
   return [...fields].sort((a, b) => rank(a) - rank(b));
 }
 
-/** What the index says of a common field, for one that a type has too. @param {Index} index @param {string} name */
+/**
+ * What the index says of the type itself, which completion knows by its own words.
+ * @param {Index} index
+ * @param {string} name
+ */
 function statedIn({ types, common }, name) {
   if (name !== "type") return {};
   const stated = common.find((field) => field.name === name);
-  return { ...stated, enum: types.map((type) => type.name), form: "choice" };
+  return { ...stated, default: "Standard", enum: types.map((type) => type.name), form: "choice" };
 }
 
 /** @param {string} name @returns {Field} */

@@ -17,9 +17,10 @@ import { arcsOf, edgesOf, huesOf } from "./lanes.js";
 /**
  * @param {{graph: GraphShape, problems: Problem[], times: Times | null, chosen: number | null, choose: (n: number) =>
  *   void,
- *   place: import("./workflow_place.js").Place, level?: number, label: string}} props
+ *   place: import("./workflow_place.js").Place, level?: number, label: string, add?: Add | null}} props
+ * @typedef {(n: number, group: string | null, where: string, event: Event) => void} Add asks for a new node
  */
-export function Graph({ graph, problems, times, chosen, choose, place, level = 1, label }) {
+export function Graph({ graph, problems, times, chosen, choose, place, level = 1, label, add = null }) {
   const [over, setOver] = useState(/** @type {number | null} */ (null));
   const canvas = useRef(/** @type {HTMLElement | null} */ (null));
   const arcs = useMemo(() => arcsOf(graph.rows, graph.nodes), [graph]);
@@ -45,7 +46,7 @@ export function Graph({ graph, problems, times, chosen, choose, place, level = 1
     <ol class="col" role="list" aria-label=${label}>
       ${graph.rows.map((row, at) => [
         html`<${Row} key=${row.join()} row=${row} group=${row.length > 1 ? byNumber.get(row[0])?.group : null}
-          card=${card} />`,
+          card=${card} add=${add} isLast=${at === graph.rows.length - 1} />`,
         graph.responder !== null &&
           row.includes(graph.responder) &&
           at < graph.rows.length - 1 &&
@@ -57,16 +58,27 @@ export function Graph({ graph, problems, times, chosen, choose, place, level = 1
 
 /**
  * One row: a card, or the members of a group that run together.
- * @param {{row: number[], group: string | null, card: (n: number) => unknown}} props
+ * @param {{row: number[], group: string | null, card: (n: number) => unknown, add: Add | null, isLast: boolean}} props
  */
-function Row({ row, group, card }) {
-  if (row.length === 1) return html`<li class="grow"><div class="member">${card(row[0])}</div></li>`;
+function Row({ row, group, card, add, isLast }) {
+  const last = row[row.length - 1];
+  const plus = (/** @type {number} */ n, /** @type {string} */ where, look = "", inGroup = "") =>
+    add && html`<${Plus} where=${where} look=${look} add=${(/** @type {Event} */ event) => add(n, inGroup || null,
+      where, event)} />`;
+  const ends = [plus(row[0], `before node ${row[0]}`), isLast && plus(last + 1, `after node ${last}`, "last")];
+  if (row.length === 1) return html`<li class="grow"><div class="member">${card(row[0])}</div>${ends}</li>`;
   return html`<li class="grow together"><div class="side">
     <span class="cap">together: ${group}</span>
     <ol class="members" role="list" aria-label=${`together: ${group}`}>${row.map((n) => html`<li class="member"
-      key=${n}>${card(n)}</li>`)}</ol>
-  </div></li>`;
+      key=${n}>${card(n)}${plus(n + 1, `beside node ${n}`, "beside-it", group ?? "")}</li>`)}</ol>
+  </div>${ends}</li>`;
 }
+
+/** A place for a new node; the keyboard has its own way (Insert on a card).
+ * @param {{where: string, look: string, add: (event: Event) => void}} props */
+const Plus = ({ where, look, add }) =>
+  html`<button type="button" class=${`plus ${look}`} tabindex="-1" aria-label=${`Add a node ${where}`}
+    title=${`Add a node ${where}`} onClick=${add}><span aria-hidden="true">+</span></button>`;
 
 /** Arrow keys go from card to card, in the order of the nodes. @param {KeyboardEvent} event */
 function step(event) {

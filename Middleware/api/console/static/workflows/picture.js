@@ -1,6 +1,7 @@
 // @ts-check
 // The middle of Workflows: heading, way back, what the chosen node names, and the picture with its zoom.
-import { html, useState } from "../vendor/preact.js";
+import { html, useRef, useState } from "../vendor/preact.js";
+import { useLoaded } from "./editor_pane.js";
 import { Graph } from "./graph.js";
 import { huesOf } from "./lanes.js";
 import { addressOf, nameOf, wayBack } from "./workflow_place.js";
@@ -17,8 +18,15 @@ const ZOOMS = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15, 1.3, 1.5, 1.75, 2];
 const NATURAL = ZOOMS.indexOf(1);
 const SHOWS_TIMES = "console.times";
 
-/** @param {import("./file_view.js").View & {times: Run, choose: (n: number | null) => void}} props */
-export function Picture({ file, place, draft, node, pane, open, times, choose }) {
+/**
+ * @typedef {import("./file_view.js").View & {times: Run, choose: (n: number, field?: string) => void, reason: string,
+ *   hand: {current: import("./text.js").Hand | null}, n: number | null, known: import("./completion.js").Known | null,
+ *   say: (said: string) => void, fail: (failed: string) => void}} Props `reason`: why nothing can be changed
+ */
+
+/** @param {Props} props */
+export function Picture(props) {
+  const { file, place, draft, node, pane, open, times, choose, reason, n } = props;
   const { checked, good } = draft;
   const [timed, setTimed] = useState(localStorage.getItem(SHOWS_TIMES) !== "off");
   const turn = () => {
@@ -29,8 +37,20 @@ export function Picture({ file, place, draft, node, pane, open, times, choose })
     "aria-pressed": pane === name,
     onClick: () => open(pane === name ? "text" : name),
   });
+  const [gap, setGap] = useState(/** @type {import("./node_bar.js").Gap | null} */ (null));
+  const section = useRef(/** @type {HTMLElement | null} */ (null));
+  const { NodeBar } = useLoaded(() => import("./node_bar.js"), reason === "" && (n !== null || gap !== null));
+  /** @param {number} at @param {string | null} group @param {string} where @param {Event} event */
+  const add = (at, group, where, event) => {
+    const button = /** @type {HTMLElement} */ (event.currentTarget).getBoundingClientRect();
+    const { top, height } = /** @type {HTMLElement} */ (section.current).getBoundingClientRect();
+    setGap({ n: at, group, where, top: Math.max(56, Math.min(button.bottom - top + 2, height - 420)) });
+  };
+  const adding = reason ? null : add;
+  const addFirst = (/** @type {Event} */ event) => add(1, null, "to the empty file", event);
+  const isEmpty = /\[\s*\]/.test(draft.now.value);
   const pale = !checked.graph && good !== null;
-  return html`<section class="graph" aria-label="Graph">
+  return html`<section class="graph" aria-label="Graph" ref=${section}>
     <header class="ghead">
       <${Way} place=${place} />
       <h1>${nameOf(file.path)}</h1><span class="dim">${summaryOf(file, good?.graph)}</span>
@@ -41,11 +61,13 @@ export function Picture({ file, place, draft, node, pane, open, times, choose })
       ${times && html`<span class="times"><label><input type="checkbox" checked=${timed}
         onChange=${turn} /> times of the last run</label>, <a href=${`#/runs/${encodeURIComponent(times.id)}`}>
           ${clock(times.at)}</a></span>`}</div>
-    ${(pale || !good) && html`<${NoPicture} problems=${checked.problems} pale=${pale} />`}
+    ${NodeBar && html`<${NodeBar} ...${props} gap=${gap} setGap=${setGap} />`}
+    ${(pale || !good) && html`<${NoPicture} problems=${checked.problems} pale=${pale}
+      add=${adding && isEmpty ? addFirst : null} />`}
     ${
       good &&
       html`<${Zoomed} pale=${pale}><${Graph} graph=${good.graph} problems=${good.problems} times=${timed && times
-        ? times.nodes : null} chosen=${node?.n ?? null} choose=${choose}
+        ? times.nodes : null} chosen=${node?.n ?? null} choose=${choose} add=${adding}
       place=${place} label=${`nodes of ${nameOf(file.path)}`} /><//>`
     }
   </section>`;
@@ -79,11 +101,15 @@ function About({ node }) {
     ${variables.length > 0 && html`<span>reads ${variables.map((name) => `{${name}}`).join(" ")}</span>`}`;
 }
 
-/** @param {{problems: import("./workflow_types.js").Problem[], pale: boolean}} props */
-function NoPicture({ problems, pale }) {
+/**
+ * @param {{problems: import("./workflow_types.js").Problem[], pale: boolean,
+ *   add: ((event: Event) => void) | null}} props
+ */
+function NoPicture({ problems, pale, add }) {
   const errors = problems.filter(({ level }) => level === "error");
   return html`<div class="notes bad" role="status">${errors.length ? errors.slice(0, 4).map(({ line, column,
     message }) => html`<div>${line ? `${line}:${column} ` : ""}${message}</div>`) : "The file has no nodes to show."}
+    ${add && html`<div><button type="button" onClick=${add}>Add a node</button></div>`}
     ${pale && html`<div class="dim">This picture shows the last version that could be read.</div>`}</div>`;
 }
 

@@ -4,7 +4,7 @@ import { html, render, useEffect, useRef } from "../vendor/preact.js";
 import * as cm from "../vendor/editor.js";
 import { chooseLines, chosenLines } from "./chosen_lines.js";
 import { completionsAt, describedAt } from "./completion.js";
-import { look, rootIn } from "./editor_look.js";
+import { look, overLines, rootIn } from "./editor_look.js";
 import { layoutOf } from "./json_format.js";
 import { rangeOf } from "./text_places.js";
 import { listed } from "../shared/words.js";
@@ -162,24 +162,6 @@ function extensions(now) {
     ]),
   ];
 }
-
-/** What is typed over a selection is put there by the editor: the browser's own way joins lines with `style`
- * attributes, which the policy of the page forbids. */
-const overLines = cm.EditorView.domEventHandlers({
-  beforeinput(event, view) {
-    const { state } = view;
-    const { main } = state.selection;
-    const words = event.data;
-    if (event.inputType !== "insertText" || !words || event.isComposing || main.empty || state.readOnly) return false;
-    event.preventDefault();
-    const insert = () => state.update(state.replaceSelection(words), { userEvent: "input.type", scrollIntoView: true });
-    const taken = state
-      .facet(cm.EditorView.inputHandler)
-      .some((handler) => handler(view, main.from, main.to, words, insert));
-    if (!taken) view.dispatch(insert());
-    return true;
-  },
-});
 
 /** @param {cm.EditorView} view @param {number} at @param {Now} now */
 const described = (view, at, now) => now.current.known && describedAt(view.state.doc.toString(), at, now.current.known);

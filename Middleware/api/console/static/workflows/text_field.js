@@ -4,7 +4,7 @@
 import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact.js";
 import * as cm from "../vendor/editor.js";
 import { distance } from "./completion.js";
-import { rootIn } from "./editor_look.js";
+import { overLines, rootIn } from "./editor_look.js";
 
 /**
  * @typedef {import("./completion.js").Choice} Choice
@@ -126,6 +126,7 @@ function extensions(now) {
       tabindex: "0",
     }),
     marks(now),
+    overLines,
     cm.autocompletion({
       override: [completed(now)],
       icons: false,

@@ -3,20 +3,25 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Mark } from "../shared/parts.js";
 import { counted } from "../shared/words.js";
-import { addressOf } from "./workflow_place.js";
+import { NAMES, addressOf } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").TreeFile} TreeFile
  * @typedef {import("./workflow_types.js").WorkflowTree} WorkflowTree
  */
 
-const START = "_DefaultWorkflow";
+/** @type {["new" | "pack" | "unpack", string, string][]} */
+const FORMS = [
+  ["new", "New", "create files here"],
+  ["pack", "Pack", "pack workflows"],
+  ["unpack", "Unpack", "unpack workflows"],
+];
 
 /**
- * @param {{tree: WorkflowTree, path: string, user: string | null, make: (() => void) | null}} props `make`: begins a
- *   new file
+ * @param {{tree: WorkflowTree, path: string, user: string | null,
+ *   begin: ((form: "new" | "pack" | "unpack") => void) | null}} props `begin`: a new file, or a pack
  */
-export function Tree({ tree, path, user, make }) {
+export function Tree({ tree, path, user, begin }) {
   const [wanted, setWanted] = useState("");
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [path, user]);
@@ -38,8 +43,9 @@ export function Tree({ tree, path, user, make }) {
     <div class="treebar"><input type="search" data-search placeholder="Find ( / )" aria-label="Find a file by its name"
       value=${wanted}
         onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
-      <button type="button" onClick=${make ?? undefined} disabled=${!make} title=${make ? undefined
-        : "Start the server with --console edit to create files here."}>New</button></div>
+      ${FORMS.map(([form, words, why]) => html`<button type="button" onClick=${() => begin?.(form)} disabled=${!begin}
+        title=${begin ? undefined : `Start the server with --console edit to ${why}.`}>${words}</button>`)}</div>
+    ${!wanted && html`<a class="namesline" href=${`#/${NAMES}`} aria-current=${path ? null : "page"}>Model names</a>`}
     ${tree.users.map(({ name, files }) => part(name, files, name))}
     ${tree.shared.map(({ folder, model, files }) => part(`shared: ${model || folder}`, files))}
     ${part("common", tree.common)}
@@ -56,15 +62,16 @@ export const filesOf = ({ users, shared, common, other }) => [
   ...other,
 ];
 
-/** The workflow that answers first stands first. @param {TreeFile[]} files */
-export const ordered = (files) => [...files].sort((a, b) => Number(b.name === START) - Number(a.name === START));
+/** The workflows with which requests begin stand first. @param {TreeFile[]} files */
+export const ordered = (files) => [...files].sort((a, b) => Number(b.starts.length > 0) - Number(a.starts.length > 0));
 
 /** @param {{file: TreeFile, whose: string | null, open: boolean}} props */
 function File({ file, whose, open }) {
-  const { name, kind, errors, warnings, unused, last } = file;
-  const words = [name === START && "start", kind !== "workflow" && kind, unused && "unused"];
+  const { name, kind, errors, warnings, unused, starts, last } = file;
+  const words = [kind !== "workflow" && kind, unused && "unused"];
   return html`<li><a href=${addressOf({ path: file.path, user: whose })} aria-current=${open ? "page" : null}>
     <span class="fname">${name}</span>
+    ${starts.length > 0 && html`<span class="word" title=${`answers ${starts.join(", ")}`}>start</span>`}
     ${words.map((word) => word && html`<span class="word">${word}</span>`)}
     <span class="counts">${last && ["failed", "cancelled"].includes(last.state) && html`<${Mark}
       state=${last.state} />`}

@@ -21,11 +21,16 @@ const KINDS = {
   ApiTypes: "apitype",
   MCPServers: "mcpserver",
 };
+/** The page of the model names, in an address. */
+export const NAMES = "model-names";
 const PANES = ["text", "try", "dry"];
 
-/** @param {{parts: string[], query: URLSearchParams}} place @returns {Place} */
-export function placeOf({ parts, query }) {
-  const named = parts.filter(Boolean);
+/**
+ * Without a path it is the page of the model names, which has an address of its own, too.
+ * @param {{page?: string, parts: string[], query: URLSearchParams}} place @returns {Place}
+ */
+export function placeOf({ page, parts, query }) {
+  const named = page === NAMES ? [] : parts.filter(Boolean);
   const path = (!named.length || KINDS[named[0]] ? named : ["Workflows", ...named]).join("/");
   const node = Number(query.get("node"));
   const pane = query.get("pane") ?? (query.has("try") ? "try" : "text");

@@ -17,10 +17,14 @@
  *   graph: GraphShape | null, last: {id: string, at: number, nodes: Times} | null}} WorkflowFile
  * @typedef {{path: string, name: string, kind: "workflow" | "settings" | "unreadable", nodes: number, errors: number,
  *   warnings: number,
- *   unused: boolean, last: {id: string, at: number, state: string, took_s: number | null} | null}} TreeFile
+ *   unused: boolean, starts: string[],
+ *   last: {id: string, at: number, state: string, took_s: number | null} | null}} TreeFile
  * @typedef {{users: {name: string, folder: string, files: TreeFile[]}[], shared: {folder: string, model: string, files:
  *   TreeFile[]}[],
  *   common: TreeFile[], other: TreeFile[]}} WorkflowTree
+ * @typedef {{name: string, version: string, new_user: string, roles: {role: string, abilities: string[], model: string
+ *   | null, endpoints: string[], endpoint: string}[], extras: string[], environment: string[], files: string[],
+ *   unchanged: string[], notes: string[], why: string, written: boolean}} PackTold
  * @typedef {{role: string, content: string}} Message
  */
 export {};

@@ -1,42 +1,49 @@
 // @ts-check
 // Workflows: the tree of files, the picture of the open one, and its text.
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
-import { useAsked } from "../shared/asked.js";
+import { useAsked, useCode } from "../shared/asked.js";
 import { FileView } from "./file_view.js";
 import { listKeys } from "../shared/keys.js";
 import { NewFile } from "./new_file.js";
+import { PackForm, UnpackForm } from "./packs.js";
 import { Empty, Missing } from "../shared/parts.js";
 import { state } from "../shared/server.js";
-import { Tree, filesOf, ordered } from "./tree.js";
-import { addressOf, placeOf } from "./workflow_place.js";
+import { Tree, filesOf } from "./tree.js";
+import { placeOf } from "./workflow_place.js";
 
 /** @typedef {import("./workflow_types.js").WorkflowTree} WorkflowTree */
 
-/** @param {{place: {parts: string[], query: URLSearchParams}}} props */
+/** @typedef {"new" | "pack" | "unpack"} Form */
+
+/** What stands in place of the open file. */
+const FORMS = { new: NewFile, pack: PackForm, unpack: UnpackForm };
+
+/** @param {{place: import("../shared/types.js").Place}} props */
 export function Page({ place: given }) {
-  const place = useMemo(() => placeOf(given), [given.parts.join("/"), given.query.toString()]);
+  const place = useMemo(() => placeOf(given), [given.page, given.parts.join("/"), given.query.toString()]);
   const {
     data: tree,
     error,
     again,
   } = /** @type {import("../shared/asked.js").Asked<WorkflowTree>} */ (useAsked("workflows"));
-  const [making, setMaking] = useState(false);
-  useEffect(() => setMaking(false), [place.path]);
-  const first = tree && firstOf(tree);
-  useEffect(() => {
-    if (!place.path && first) location.replace(first);
-  }, [place.path, first]);
+  const [form, open] = useState(/** @type {Form | null} */ (null));
+  const close = () => open(null);
+  useEffect(close, [place.path]);
+  const names = useCode(place.path ? "" : "names", () => import("./model_names.js"));
   if (!tree) return html`<${Missing} error=${error} again=${again} />`;
   if (!filesOf(tree).length && !place.path) return html`<${Nothing} />`;
   const rights = state.value?.rights ?? [];
   return html`<div class="three">
-    <${Tree} tree=${tree} path=${place.path} user=${place.user} make=${rights.includes("save") ? () => setMaking(true)
-      : null} />
+    <${Tree} tree=${tree} path=${place.path} user=${place.user} begin=${rights.includes("save") ? open : null} />
     ${
-      making
-        ? html`<section class="graph"><${NewFile} tree=${tree} path=${place.path || null} user=${place.user}
-          made=${again} close=${() => setMaking(false)} /></section>`
-        : place.path && html`<${FileView} key=${`${place.path} ${place.user}`} place=${place} changed=${again} />`
+      form
+        ? html`<section class="graph"><${FORMS[form]} tree=${tree} path=${place.path || null} user=${place.user}
+          made=${again} close=${close} /></section>`
+        : place.path
+          ? html`<${FileView} key=${`${place.path} ${place.user}`} place=${place} changed=${again} />`
+          : names.data
+            ? html`<${names.data.ModelNames} />`
+            : html`<section class="names"><${Missing} error=${names.error} again=${names.again} /></section>`
     }
   </div>`;
 }
@@ -45,13 +52,6 @@ function Nothing() {
   return html`<${Empty} title="No workflow yet"
     sentence="The config folder has no workflow files. This command creates a first user with one:">
       <pre>python server.py --init</pre><//>`;
-}
-
-/** The address of the first file: the workflow with which the first user starts. @param {WorkflowTree} tree */
-function firstOf(tree) {
-  const whose = tree.users.find(({ files }) => files.length);
-  const file = ordered(whose?.files ?? filesOf(tree))[0];
-  return file ? addressOf({ path: file.path, user: whose?.name ?? null }) : null;
 }
 
 /** @param {string} selector @returns {HTMLElement | null} */

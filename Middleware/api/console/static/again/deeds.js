@@ -1,0 +1,68 @@
+// @ts-check
+// What can be done again with a run and its nodes: buttons and links. What they open is loaded then.
+import { html, signal, useEffect } from "../vendor/preact.js";
+import { addressOf } from "../shared/address.js";
+import { useCode } from "../shared/asked.js";
+import { Menu, Missing } from "../shared/parts.js";
+import { isActive } from "../shared/run_state.js";
+import { state } from "../shared/server.js";
+import { clock } from "../shared/words.js";
+
+/** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
+
+const NO_RIGHT = "Running again needs the console key, or a browser on the server's machine.";
+
+/** From where the open run is to run again; null: nobody wants that now. */
+const wanted = signal(/** @type {{start: number | null} | null} */ (null));
+
+/** Why nothing can be run again; "": the server knows more. @param {Run} run */
+function whyNot(run) {
+  if (!(state.value?.rights.includes("act") ?? true)) return NO_RIGHT;
+  if (run.private) return "The run is private, so nothing was kept that could be sent again.";
+  if (isActive(run)) return "The run has not ended yet.";
+  return run.asked ? "" : "The client's request is not kept.";
+}
+
+/**
+ * The main button of a run, and its menu.
+ * @param {{run: Run, edit: (() => void) | null}} props `edit`: opens Try with the texts of the run; null: it cannot
+ */
+export function RunAgain({ run, edit }) {
+  const off = whyNot(run);
+  return html`<${Opener} start=${null} off=${off} look="main" words="Run again" />
+    ${edit && html`<${Menu} label="More" items=${[{ title: "Edit and try", note: "t", act: edit }]} />`}`;
+}
+
+/** The same from a node on, where it is one of the run's own file. @param {{run: Run, node: Node}} props */
+export function FromHere({ run, node }) {
+  const own = run.nodes.filter(({ parent, state: is }) => parent === null && is !== "not_run").at(-1)?.workflow ?? "";
+  if (node.parent !== null || node.workflow !== own || !/^Workflows\//.test(own) || run.private) return null;
+  return html`<${Opener} start=${node.number} off=${whyNot(run)} look="small" words="Run again from here" />`;
+}
+
+/** @param {{start: number | null, off: string, look: string, words: string}} props */
+const Opener = ({ start, off, look, words }) =>
+  html`<button type="button" class=${look} aria-disabled=${Boolean(off) || null} title=${off || null}
+    onClick=${() => off || (wanted.value = { start })}>${words}</button>`;
+
+/** The window that a button of this run has opened; it stands outside of every bar of buttons. @param {{run: Run}}
+ * props */
+export function AgainWindow({ run }) {
+  const close = () => (wanted.value = null);
+  const open = wanted.value;
+  const { data: code, error } = useCode(open ? "again" : "", () => import("./again.js"));
+  useEffect(() => close, [run.id]);
+  if (!open) return null;
+  return code
+    ? html`<${code.Again} run=${run} start=${open.start} close=${close} />`
+    : error && html`<${Missing} error=${error} />`;
+}
+
+/** Which run this one repeats, and the way to both beside each other. @param {{run: Run}} props */
+export const RepeatOf = ({ run }) =>
+  run.again_of &&
+  html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>${" or "}<a
+    href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
+
+/** @param {import("../shared/types.js").Summary | Run} run */
+export const repeatWords = (run) => (run.again_of ? `again of ${clock(run.again_of.wall)}` : "");

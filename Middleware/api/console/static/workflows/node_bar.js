@@ -1,0 +1,191 @@
+// @ts-check
+// What can be done with the chosen node in its list: a bar under the heading of the picture, keys on its card, and the
+// palette for a new one.
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { Dialog, Menu, copied } from "../shared/parts.js";
+import { ask } from "../shared/server.js";
+import { applied } from "./json_edit.js";
+import * as list from "./node_list.js";
+import { Palette } from "./palette.js";
+
+/**
+ * @typedef {import("./node_list.js").Edit} Edit
+ * @typedef {{n: number, group: string | null, where: string, top: number}} Gap where a node may come in: its number
+ * @typedef {import("./file_view.js").View & {hand: {current: import("./text.js").Hand | null}, n: number | null,
+ *   known: import("./completion.js").Known | null, gap: Gap | null, setGap: (gap: Gap | null) => void,
+ *   choose: (n: number, field?: string) => void, say: (said: string) => void, fail: (failed: string) => void}} Props
+ */
+
+/** @param {Props} props */
+export function NodeBar(props) {
+  const { file, draft, hand, n, node, known, gap, setGap, choose, say, fail } = props;
+  const [asked, setAsked] = useState(/** @type {(Edit & {field?: string}) | null} */ (null));
+  const textNow = () => draft.text.current;
+  const count = list.listIn(textNow())?.members.length ?? 0;
+  const graph = draft.good?.graph;
+
+  /** @param {Edit & {field?: string}} edit */
+  const make = (edit) => {
+    setAsked(null);
+    const follows = cardInFocus() !== null;
+    hand.current?.edit(edit.steps, "form.list");
+    choose(edit.n, edit.field);
+    if (follows && !edit.field) requestAnimationFrame(() => cardOf(edit.n)?.focus());
+  };
+  /** @param {Promise<{steps: any[], lost: string[]}>} promised @param {number} after @param {string} [field] */
+  const run = (promised, after, field) =>
+    promised.then(
+      ({ steps, lost }) => {
+        const edit = { steps, lost, n: after, field };
+        if (lost.length) setAsked(edit);
+        else make(edit);
+      },
+      (error) => fail(error.message),
+    );
+  const insert = (/** @type {number} */ at, /** @type {(text: string, nodes: any) => string} */ write, field = "") =>
+    run(list.insertion(textNow, file.user, at, write), at, field);
+  const move = (/** @type {number} */ at, /** @type {number} */ by) =>
+    at + by >= 1 && at + by <= count && run(list.moving(textNow, file.user, at, at + by), at + by);
+  const remove = (/** @type {number} */ at) =>
+    run(list.removal(textNow, file.user, at), Math.max(1, Math.min(at, count - 1)));
+  const duplicate = () => {
+    if (n === null) return;
+    const node = list.nodeText(textNow(), n);
+    insert(n + 1, (_, nodes) => list.retitled(node, nodes), "title");
+  };
+  const paste = (/** @type {string} */ text, /** @type {number} */ behind) => {
+    const found = list.nodesPasted(text);
+    if (!found) return fail("The clipboard holds no node.");
+    const at = behind + 1;
+    const [first] = found.nodes;
+    insert(at, (now, nodes) => list.retitled(list.indented(first, now, nodes), nodes));
+    if (found.masked) say("A secret that the page was not shown was left empty.");
+    return true;
+  };
+  const answer = () => n !== null && make({ steps: list.answering(textNow(), n), lost: [], n });
+  const together = async () => {
+    if (n === null) return;
+    const steps = list.beside(textNow(), n);
+    const text = steps.reduce(applied, textNow());
+    const body = { path: file.path, text, ...(file.user ? { user: file.user } : {}) };
+    const failed = (/** @type {Error} */ error) => fail(error.message);
+    const told = await ask("check", { method: "POST", body }).catch(failed);
+    const alone = told?.graph?.nodes.find((/** @type {any} */ one) => one.n === n)?.alone;
+    const before = told?.graph?.nodes.find((/** @type {any} */ one) => one.n === n - 1)?.alone;
+    if (alone || before) fail(`These two cannot run at the same time: node ${alone ? n : n - 1} ${alone || before}.`);
+    else if (told) make({ steps, lost: [], n });
+  };
+  const add = (/** @type {string} */ type) => {
+    if (!gap || !known) return;
+    const { n: at, group } = gap;
+    setGap(null);
+    insert(at, (text, nodes) => list.newNode(text, nodes, type, known, group), "title");
+  };
+  const gapAt = (/** @type {number} */ at, /** @type {string} */ where) =>
+    setGap({ n: at, group: null, where, top: 110 });
+  useClipboard({ textNow, paste, remove });
+  useMoves(move, (at) => gapAt(at + 1, `after node ${at}`));
+
+  const button = (/** @type {string} */ title, /** @type {() => unknown} */ act, off = false) =>
+    html`<button type="button" disabled=${off} onClick=${act}>${title}</button>`;
+  const more = n !== null && [
+    { title: "Answer with this node", off: node?.answers ? "It answers already" : "", act: answer },
+    { title: "Run beside the one before", off: n === 1 ? "It is the first one" : "", act: together },
+    null,
+    { title: "Add a node before it", act: () => gapAt(n, `before node ${n}`) },
+    { title: "Add a node after it", note: "Insert", act: () => gapAt(n + 1, `after node ${n}`) },
+  ];
+  return html`${
+    n !== null &&
+    n <= count &&
+    html`<div class="nodebar" role="toolbar" aria-label=${`Node ${n}`}>
+      ${button("Up", () => move(n, -1), n === 1)}${button("Down", () => move(n, 1), n === count)}
+      ${button("Duplicate", duplicate)}${button("Copy", () => copied(list.nodeText(textNow(), n)))}
+      ${button("Cut", () => copied(list.nodeText(textNow(), n)).then(() => remove(n)))}
+      ${button("Remove", () => remove(n))}
+      <${Menu} label="More" items=${more} /></div>`
+  }
+  ${
+    gap &&
+    known &&
+    html`<${Palette} types=${known.index.types} most=${known.names.types ?? usedIn(graph)} where=${gap.where}
+      top=${gap.top} take=${add} close=${() => setGap(null)} />`
+  }
+  ${
+    asked &&
+    html`<${Dialog} title="Some references will no longer work" close=${() => setAsked(null)}>
+      <ul>${asked.lost.map((said) => html`<li>${said}</li>`)}</ul>
+      <p class="acts"><button type="button" class="main" onClick=${() => make(asked)}>Do it anyway</button>
+        <button type="button" onClick=${() => setAsked(null)}>Cancel</button></p><//>`
+  }`;
+}
+
+/** The types of a picture, the most used first. @param {import("./workflow_types.js").GraphShape | undefined} graph */
+function usedIn(graph) {
+  const types = graph?.nodes.map(({ type }) => type) ?? [];
+  const count = (/** @type {string} */ one) => types.filter((type) => type === one).length;
+  return [...new Set(types)].sort((a, b) => count(b) - count(a));
+}
+
+/** The number of the card that has the focus, in this picture and not in one within it. */
+function cardInFocus() {
+  const card = /** @type {HTMLElement | null} */ (document.activeElement?.closest(".zoompane .node") ?? null);
+  return card && !card.closest(".frame") ? Number(card.dataset.n) : null;
+}
+
+/** @param {number} n @returns {HTMLElement | null} */
+const cardOf = (n) => document.querySelector(`.zoompane .node[data-n="${n}"]`);
+
+/**
+ * The browser's own copy, cut and paste on a card: no permission is asked.
+ * @param {{textNow: () => string, paste: (text: string, behind: number) => unknown, remove: (n: number) => unknown}}
+ *   deeds
+ */
+function useClipboard(deeds) {
+  const now = useRef(deeds);
+  now.current = deeds;
+  useEffect(() => {
+    const take = (/** @type {ClipboardEvent} */ event) => {
+      const n = cardInFocus();
+      if (n === null || String(getSelection()) !== "") return;
+      event.clipboardData?.setData("text/plain", list.nodeText(now.current.textNow(), n));
+      event.preventDefault();
+      if (event.type === "cut") now.current.remove(n);
+    };
+    const put = (/** @type {ClipboardEvent} */ event) => {
+      const n = cardInFocus();
+      if (n !== null && now.current.paste(event.clipboardData?.getData("text/plain") ?? "", n)) event.preventDefault();
+    };
+    addEventListener("copy", take);
+    addEventListener("cut", take);
+    addEventListener("paste", put);
+    return () => {
+      removeEventListener("copy", take);
+      removeEventListener("cut", take);
+      removeEventListener("paste", put);
+    };
+  }, []);
+}
+
+/**
+ * Alt and arrows on a card move it, Insert adds one behind it.
+ * @param {(n: number, by: number) => unknown} move
+ * @param {(n: number) => unknown} add
+ */
+function useMoves(move, add) {
+  const now = useRef({ move, add });
+  now.current = { move, add };
+  useEffect(() => {
+    const press = (/** @type {KeyboardEvent} */ event) => {
+      const n = cardInFocus();
+      if (n === null) return;
+      const by = event.altKey ? { ArrowUp: -1, ArrowDown: 1 }[event.key] : undefined;
+      if (by) now.current.move(n, by);
+      else if (event.key === "Insert") now.current.add(n);
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}

@@ -1,0 +1,229 @@
+// @ts-check
+// The nodes of a workflow as a list: what comes in, moves and goes as edits of the text, each one step of undo. The
+// numbers that follow come from the server. Source: spec workbench.md 2.
+import { ask } from "../shared/server.js";
+import { fieldsOf, typeNamed } from "./completion.js";
+import { firstValue, labelOf } from "./form_model.js";
+import {
+  applied,
+  changeValue,
+  hasLines,
+  indentAt,
+  insertItem,
+  memberOf,
+  moveItem,
+  quoted,
+  removeMember,
+  setField,
+} from "./json_edit.js";
+import { nodesIn, read, valueAt } from "./json_tree.js";
+
+/**
+ * @typedef {import("./json_tree.js").Tree} Tree
+ * @typedef {import("./json_edit.js").Change} Change
+ * @typedef {import("./completion.js").Known} Known
+ * @typedef {{insert: number} | {remove: number} | {move: [number, number]}} ListChange numbers from 1
+ * @typedef {{steps: Change[][], lost: string[], n: number}} Edit `lost`: what is told before; `n`: the node chosen then
+ */
+
+/** A secret that the page was not shown. */
+const MASK = "***";
+
+/** The list of nodes of a text; null where there is none. @param {string} text @returns {Tree | null} */
+export function listIn(text) {
+  const { root } = read(text);
+  const list = root?.kind === "array" ? root : valueAt(root, "nodes");
+  return list?.kind === "array" ? list : null;
+}
+
+/** @param {string} text @param {number} n @returns {Tree | undefined} */
+export const nodeIn = (text, n) => nodesIn(read(text).root)[n - 1];
+
+/** What a node is written as. @param {string} text @param {number} n */
+export function nodeText(text, n) {
+  const node = nodeIn(text, n);
+  return node ? text.slice(node.start, node.end) : "";
+}
+
+/**
+ * The edit with the numbers that follow it.
+ * @param {() => string} textNow asked again where it changed meanwhile
+ * @param {string} user
+ * @param {ListChange} change
+ * @param {(text: string, list: Tree) => Change[][]} make of the text in which the numbers are as they will be
+ * @returns {Promise<{steps: Change[][], lost: string[]}>}
+ */
+export async function renumbered(textNow, user, change, make) {
+  for (;;) {
+    const text = textNow();
+    const body = { text, ...change, ...(user ? { user } : {}) };
+    const told = await ask("edit/renumber", { method: "POST", body });
+    if (textNow() !== text) continue;
+    /** @type {Change[]} */
+    const numbers = told.changes.map((/** @type {any} */ [from, to, insert]) => ({ from, to, insert }));
+    const after = applied(text, numbers);
+    const list = listIn(after);
+    return { steps: [numbers, ...(list ? make(after, list) : [])], lost: told.lost };
+  }
+}
+
+/**
+ * @param {() => string} textNow
+ * @param {string} user
+ * @param {number} n
+ * @param {(text: string, list: Tree) => string} write
+ */
+export const insertion = (textNow, user, n, write) =>
+  renumbered(textNow, user, { insert: n }, (text, list) => [insertInto(text, list, n - 1, write(text, list))]);
+
+/** @param {string} text @param {Tree} list @param {number} place @param {string} written */
+function insertInto(text, list, place, written) {
+  if (list.members.length || !written.includes("\n")) return insertItem(text, list, place, written);
+  const indent = indentAt(text, list.start);
+  const at = list.start + 1;
+  return [{ from: at, to: list.end - 1, insert: `\n${indent}  ${written}\n${indent}` }];
+}
+
+/** @param {() => string} textNow @param {string} user @param {number} n */
+export const removal = (textNow, user, n) =>
+  renumbered(textNow, user, { remove: n }, (text, list) => [
+    removeMember(text, list, list.members[n - 1], { comments: true }),
+  ]);
+
+/** @param {() => string} textNow @param {string} user @param {number} from @param {number} to */
+export const moving = (textNow, user, from, to) =>
+  renumbered(textNow, user, { move: [from, to] }, (text, list) => [moveItem(text, list, from - 1, to - 1)]);
+
+/**
+ * A node of a type, as it is written among the others: its required fields, the endpoint and preset that the file uses
+ * most, and a title that is new in it.
+ * @param {string} text @param {Tree} list @param {string} type @param {Known} known @param {string | null} group
+ */
+export function newNode(text, list, type, known, group) {
+  const about = typeNamed(known.index, type);
+  const fields = fieldsOf(about, known.index);
+  /** @type {[string, string][]} */
+  const written = [
+    ["title", quoted(newTitle(list, labelOf(type)))],
+    ["type", quoted(type)],
+  ];
+  for (const field of fields) {
+    const isEndpoint = field.form === "names:endpoints" && field.group === "model";
+    const isPreset = field.form === "names:presets" && field.group === "model";
+    if (isEndpoint && (field.required || about?.calls_model))
+      written.push([field.name, quoted(mostUsed(list, field.name) ?? known.names.endpoints?.[0] ?? "")]);
+    else if (isPreset && about?.calls_model) {
+      const preset = mostUsed(list, field.name);
+      if (preset) written.push([field.name, quoted(preset)]);
+    } else if (field.required) written.push([field.name, firstValue({ ...field, default: null })]);
+  }
+  if (group) written.push(["parallelGroup", quoted(group)]);
+  return laidOut(text, list, written);
+}
+
+/** The value that most nodes have. @param {Tree} list @param {string} key @returns {string | null} */
+function mostUsed(list, key) {
+  const values = list.members.flatMap(({ value }) => {
+    const found = valueAt(value, key)?.value;
+    return typeof found === "string" && found ? [found] : [];
+  });
+  const count = (/** @type {string} */ one) => values.filter((value) => value === one).length;
+  return values.sort((a, b) => count(b) - count(a))[0] ?? null;
+}
+
+/** `Title`, `Title 2` ... @param {Tree} list @param {string} wanted */
+function newTitle(list, wanted) {
+  const titles = new Set(list.members.map(({ value }) => valueAt(value, "title")?.value));
+  let title = wanted;
+  for (let at = 2; titles.has(title); at++) title = `${wanted} ${at}`;
+  return title;
+}
+
+/** On one line where the others are. @param {string} text @param {Tree} list @param {[string, string][]} written */
+function laidOut(text, list, written) {
+  const members = written.map(([key, value]) => `${quoted(key)}: ${value}`);
+  const example = list.members.find(({ value }) => value?.members.length)?.value;
+  if (example && !hasLines(text, example)) return `{${members.join(", ")}}`;
+  const outer = example ? indentAt(text, example.start) : `${indentAt(text, list.start)}  `;
+  const inner = example ? indentAt(text, example.members[0].start) : `${outer}  `;
+  return `{\n${inner}${members.join(`,\n${inner}`)}\n${outer}}`;
+}
+
+/**
+ * The nodes of a text that was copied, as they are to be written here; null for a text that is none.
+ * @param {string} pasted
+ * @returns {{nodes: string[], masked: boolean} | null} `masked`: a secret was left empty
+ */
+export function nodesPasted(pasted) {
+  const { root } = read(pasted);
+  const trees = root?.kind === "array" ? nodesIn(root) : root ? [root] : [];
+  if (!trees.length || trees.some(({ kind, members }) => kind !== "object" || !members.length)) return null;
+  let masked = false;
+  const nodes = trees.map(({ start, end }) => {
+    const node = pasted.slice(start, end);
+    const shown = node.replace(/"(?:[^"\\\n]|\\.)*"/g, (word) => (word === quoted(MASK) ? '""' : word));
+    masked ||= shown !== node;
+    return shown;
+  });
+  return { nodes, masked };
+}
+
+/** Lines of a node as deep as those of this list. @param {string} node @param {string} text @param {Tree} list */
+export function indented(node, text, list) {
+  const [first, ...lines] = node.split("\n");
+  const last = /^[ \t]*/.exec(lines.at(-1) ?? "")?.[0] ?? "";
+  const example = list.members[0];
+  const indent = example ? indentAt(text, example.start) : `${indentAt(text, list.start)}  `;
+  const moved = lines.map((line) => (line.startsWith(last) ? indent + line.slice(last.length) : line));
+  return [first, ...moved].join("\n");
+}
+
+/** A node with a title that is new in the list. @param {string} node @param {Tree} list */
+export function retitled(node, list) {
+  const { root } = read(node);
+  const title = valueAt(root, "title")?.value;
+  if (!root || typeof title !== "string") return node;
+  return applied(node, setField(node, root, "title", quoted(newTitle(list, title.replace(/ \d+$/, "")))));
+}
+
+/**
+ * The flags of all nodes, so that this one answers.
+ * @param {string} text @param {number} n
+ * @returns {Change[][]}
+ */
+export function answering(text, n) {
+  /** @type {Change[][]} */
+  const steps = [];
+  let now = text;
+  const step = (/** @type {Change[]} */ changes) => {
+    steps.push(changes);
+    now = applied(now, changes);
+  };
+  for (let at = 1; at <= nodesIn(read(text).root).length; at++)
+    for (const key of ["is_responder", "returnToUser"]) {
+      const node = nodeIn(now, at);
+      const member = node && memberOf(node, key);
+      if (node && member && !(at === n && key === "returnToUser")) step(removeMember(now, node, member));
+    }
+  const node = nodeIn(now, n);
+  if (node) step(setField(now, node, "returnToUser", "true"));
+  return steps;
+}
+
+/**
+ * The same group for a node and the one before it.
+ * @param {string} text @param {number} n
+ * @returns {Change[][]}
+ */
+export function beside(text, n) {
+  const before = nodeIn(text, n - 1);
+  const there = before && valueAt(before, "parallelGroup")?.value;
+  const group = typeof there === "string" && there ? there : "together";
+  const first = before && group !== there ? setField(text, before, "parallelGroup", quoted(group)) : [];
+  const after = applied(text, first);
+  const node = nodeIn(after, n);
+  const member = node && memberOf(node, "parallelGroup");
+  if (!node) return [];
+  if (member?.value) return [first, changeValue(after, member.value, quoted(group))];
+  return [first, setField(after, node, "parallelGroup", quoted(group))];
+}

@@ -1,0 +1,432 @@
+"""Runs as traces of OpenTelemetry, sent by OTLP: the only place that knows the library, the extra `otel`.
+
+A run becomes spans when it has ended; the SDK's batch thread sends them, and no answer ever waits for it.
+What can wait no longer is dropped, a whole trace at a time. While the collector fails nothing is made for it
+but a few tries, and one WARNING a minute. Nothing of the library's own state is touched: no global provider,
+no context. Source: spec workbench.md 8.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.propagate import extract
+from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.util import BoundedList
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, get_current_span
+
+from Middleware.api.traces.conventions import SCHEMA_URL, TEXTS_LEFT_OUT
+from Middleware.api.traces.span_facts import (
+    OF_REQUEST,
+    SpanFacts,
+    TraceSpans,
+    count_spans,
+    late_spans,
+    trace_of,
+    workflow_name,
+)
+from Middleware.common.constants import VERSION
+from Middleware.common.secrets import mask_secrets, shown_url
+from Middleware.services.run_trace import NodeTrace, RunTrace
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 2048
+"""So many spans wait to be sent; a run whose spans find no room has no trace."""
+MOST_TEXT_BYTES = 32 << 20
+"""So much may wait of their texts; spans that come then are sent without texts."""
+PAUSE_S = 15.0
+"""After a failure nothing is tried for so long."""
+TELL_EVERY_S = 60.0
+CLOSE_S = 3.0
+_MOST_STATE = 512
+"""A longer `tracestate` is left out. Source: W3C Trace Context 3.3.1.5."""
+_BATCH_BESIDE_A_LOOP = 64
+_LIBRARY_LOGS = ("opentelemetry.sdk", "opentelemetry.exporter")
+_CAUSE = re.compile(r"Caused by .*: ([^'\")]+)['\")]")
+"""The last of the causes that `requests` lists."""
+_MOST_SAID = 200
+
+
+@dataclass(slots=True, eq=False)
+class WaitingSpan:
+    """What the batch thread holds of a span: it asks for `context` alone."""
+
+    context: Any
+    parent: Any
+    facts: SpanFacts
+
+
+@dataclass(slots=True)
+class _OpenTrace:
+    """Of a run that ended but is not settled: what calls that end later are hung up at."""
+
+    spans: TraceSpans
+    contexts: list[Any]
+
+
+class TraceWriter:
+    """Sends the runs that it observes. `with_texts`: prompts and answers, too; never those of private users.
+    `hidden`: keys of the server. Raises ValueError for settings that the library refuses.
+    """
+
+    changes = ("ended", "settled")
+
+    def __init__(self, *, with_texts: bool = False, hidden: Collection[str] = ()) -> None:
+        self.keeps_text = with_texts
+        self._hidden = tuple(hidden)
+        self._scope = InstrumentationScope("headrace", VERSION, SCHEMA_URL)
+        self._log = LibraryLog()
+        try:
+            self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+            self._limits = SpanLimits()
+            self._begin()
+        except BaseException:
+            self._log.close()
+            raise
+        if self._log.last:
+            logger.warning("traces: %s", self._log.last)
+
+    def _begin(self) -> None:
+        """In this process nothing waits and no thread runs."""
+        self._pid, self._lock = os.getpid(), threading.Lock()
+        self._spans = self._text_bytes = 0
+        asked = os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE", "")
+        self._most = min(int(asked), MOST_WAITING) if asked.isdecimal() else MOST_WAITING
+        self._processor: Any = None
+        self._resource: KnownResource | None = None
+        self._open: dict[RunTrace, _OpenTrace] = {}
+        self._exporter = CarefulExporter(self._take_out, self._readable, self._log)
+
+    @property
+    def waiting(self) -> int:
+        """Spans that wait to be sent."""
+        return self._spans
+
+    def note_change(self, run: RunTrace, what: str, node: NodeTrace | None) -> None:
+        if self._pid != os.getpid():  # a server may fork when it has answered already
+            self._begin()
+        if what == "ended":
+            self._end(run)
+        elif what == "settled" and (known := self._open.pop(run, None)) is not None:
+            late = late_spans(run, known.spans, with_texts=self.keeps_text)
+            if late and self._make_room(len(late)):
+                self._add(late, known.contexts)
+
+    def _end(self, run: RunTrace) -> None:
+        root, parent = self._sampled(run)
+        if root is None or not self._make_room(count := min(count_spans(run), self._most)):
+            return
+        made = trace_of(run, with_texts=self.keeps_text)
+        del made.spans[count:]
+        contexts = [root]
+        self._add(made.spans, contexts, parent)
+        self._open[run] = _OpenTrace(made, contexts)
+
+    def _sampled(self, run: RunTrace) -> tuple[Any, Any]:
+        """The contexts of the request's span and of its parent; `(None, ...)`: this run has no trace."""
+        traceparent, tracestate = run.caller
+        carrier = {"traceparent": traceparent, "tracestate": tracestate[: _MOST_STATE + 1]}
+        if len(tracestate) > _MOST_STATE:
+            del carrier["tracestate"]
+        above = extract(carrier, Context()) if traceparent else Context()
+        parent = get_current_span(above).get_span_context()
+        parent = parent if parent.is_valid else None
+        ids = self._provider.id_generator
+        trace_id = ids.generate_trace_id() if parent is None else parent.trace_id
+        name = workflow_name(run)
+        chosen = self._provider.sampler.should_sample(above, trace_id, name, SpanKind.SERVER, {}, ())
+        if not chosen.decision.is_sampled():
+            return None, parent
+        flags = TraceFlags(TraceFlags.SAMPLED)
+        return SpanContext(trace_id, ids.generate_span_id(), False, flags, chosen.trace_state), parent
+
+    def _make_room(self, count: int) -> bool:
+        """False: too many spans wait already."""
+        with self._lock:
+            if self._spans + count > self._most or self._exporter.is_closing:
+                self._exporter.note_lost(count)
+                return False
+            if self._processor is None:
+                self._start()
+            self._spans += count
+            return True
+
+    def _start(self) -> None:
+        """Not before there is work: a server may fork after it was put together. The lock is held."""
+        is_asked = "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" in os.environ or self._most < _BATCH_BESIDE_A_LOOP
+        most = None if is_asked or not _in_a_loop() else _BATCH_BESIDE_A_LOOP
+        self._processor = BatchSpanProcessor(self._exporter, max_export_batch_size=most)
+        atexit.register(self.close)
+
+    def _add(self, spans: Sequence[SpanFacts], contexts: list[Any], parent: Any = None) -> None:
+        """The first of a new trace is that of the request; `contexts` grows by those of its nodes."""
+        root, ids, first = contexts[0], self._provider.id_generator, len(contexts) == 1
+        for facts in spans:
+            if first and facts is spans[0]:
+                waiting = WaitingSpan(root, parent, facts)
+            else:
+                above = contexts[facts.parent] if facts.parent != OF_REQUEST else root
+                own = SpanContext(
+                    root.trace_id, ids.generate_span_id(), False, root.trace_flags, root.trace_state
+                )
+                contexts.append(own)
+                waiting = WaitingSpan(own, above, facts)
+            self._hold_texts(facts)
+            self._processor.on_end(waiting)
+
+    def _hold_texts(self, facts: SpanFacts) -> None:
+        if facts.texts is None:
+            return
+        with self._lock:
+            if self._text_bytes + facts.texts.size > MOST_TEXT_BYTES:
+                facts.texts, facts.attributes[TEXTS_LEFT_OUT] = None, True
+            else:
+                self._text_bytes += facts.texts.size
+
+    def _take_out(self, batch: Sequence[WaitingSpan]) -> None:
+        """These wait no longer."""
+        with self._lock:
+            self._spans -= len(batch)
+            self._text_bytes -= sum(one.facts.texts.size for one in batch if one.facts.texts is not None)
+
+    def _readable(self, waiting: WaitingSpan) -> Any:
+        """The span as the library sends it."""
+        facts, limits = waiting.facts, self._limits
+        facts.finish(self._hidden)
+        events = [
+            Event(
+                name,
+                _bounded(attributes, limits.max_event_attributes, limits.max_attribute_length),
+                time,
+            )
+            for name, time, attributes in facts.events
+        ]
+        return ReadableSpan(
+            name=facts.name,
+            context=waiting.context,
+            parent=waiting.parent,
+            resource=self._own_resource(),
+            attributes=_bounded(
+                facts.attributes, limits.max_span_attributes, limits.max_span_attribute_length
+            ),
+            events=BoundedList.from_seq(limits.max_events, events),
+            kind=SpanKind[facts.kind],
+            status=Status(StatusCode.ERROR, facts.said or None) if facts.error else Status(),
+            start_time=facts.begun,
+            end_time=facts.ended,
+            instrumentation_scope=self._scope,
+        )
+
+    def _own_resource(self) -> Any:
+        """That of the provider, which makes another one when the process is forked."""
+        told = self._provider.resource
+        if self._resource is None or self._resource.told is not told:
+            self._resource = KnownResource(told)
+        return self._resource
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Send what waits, and end. What cannot be sent in this time is lost."""
+        atexit.unregister(self.close)
+        with self._lock:
+            processor, self._processor = self._processor, None
+        if processor is None or self._pid != os.getpid():
+            self._exporter.shutdown()
+        elif self._exporter.is_ready_to_close(timeout_s):
+            processor.force_flush()
+            processor.shutdown()
+        self._log.close()
+
+
+def _bounded(attributes: dict[str, Any], most: int | None, length: int | None) -> Any:
+    """Within the limits of the environment; where there are none this takes no time."""
+    if length is None and (most is None or len(attributes) <= most):
+        return attributes
+    return BoundedAttributes(most, attributes, immutable=True, max_value_len=length)
+
+
+class KnownResource(Resource):  # type: ignore[misc]  # no types in a tree without the extra
+    """A resource whose hash, which the encoder asks for with each span, is made once."""
+
+    def __init__(self, told: Any) -> None:
+        super().__init__(told.attributes, told.schema_url)
+        self.told, self._hash = told, hash(told)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def _resource() -> Any:
+    """The environment's words for this program come first."""
+    told, ours = Resource.create(), {SERVICE_NAME: "headrace", SERVICE_VERSION: VERSION}
+    named = {key for key in told.attributes if key != SERVICE_NAME}
+    if not str(told.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        named.add(SERVICE_NAME)
+    return told.merge(Resource({key: value for key, value in ours.items() if key not in named}))
+
+
+def _in_a_loop() -> bool:
+    """Whether threads are greenlets here: the work for a batch then holds up every stream of the process."""
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and bool(monkey.is_module_patched("threading"))
+
+
+# --------------------------------------------------------------------------
+
+
+class CarefulExporter:
+    """Stands between the SDK's batch thread and its exporter: makes spans of what waited, holds still while
+    the collector fails, and speaks of it. `take_out(batch)` is told what waits no longer."""
+
+    def __init__(
+        self,
+        take_out: Callable[[Sequence[WaitingSpan]], None],
+        readable: Callable[[WaitingSpan], Any],
+        log: LibraryLog,
+    ) -> None:
+        self._take_out, self._readable, self._log = take_out, readable, log
+        self._exporter = OTLPSpanExporter()
+        self._ready = threading.Condition()
+        self._sending = self._closing = False
+        self._end = 0.0
+        self._trouble = _Trouble()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def note_lost(self, count: int) -> None:
+        """So many spans found no room."""
+        self._trouble.lost += count
+
+    def export(self, batch: Sequence[WaitingSpan]) -> Any:
+        """In the batch thread. Its pause after a failure ends when the server does; then one span is tried,
+        and the others are made only if that is taken."""
+        self._take_out(batch)
+        if self._closing and time.monotonic() > self._end:
+            self._trouble.lost += len(batch)
+            return SpanExportResult.FAILURE
+        with self._ready:
+            self._sending = True
+        try:
+            result = self._send(batch[:1]) if self._trouble.since else SpanExportResult.SUCCESS
+            if result is SpanExportResult.SUCCESS:
+                result = self._send(batch[1:] if self._trouble.since else batch)
+        finally:
+            with self._ready:
+                self._sending = False
+                self._ready.notify_all()
+        if result is SpanExportResult.SUCCESS:
+            self._trouble.over()
+        else:
+            self._trouble.note(self._log.last, len(batch))
+            with self._ready:
+                self._ready.wait_for(lambda: self._closing, PAUSE_S)
+        return result
+
+    def _send(self, batch: Sequence[WaitingSpan]) -> Any:
+        if not batch:
+            return SpanExportResult.SUCCESS
+        self._log.last = ""
+        spans = []
+        for waiting in batch:
+            try:
+                spans.append(self._readable(waiting))
+            except Exception:  # one odd span must not cost the others
+                logger.exception("a span could not be made")
+        return self._exporter.export(spans)
+
+    def is_ready_to_close(self, timeout_s: float) -> bool:
+        """Waits until nothing is being sent. False: the collector is away, so nothing more is sent."""
+        with self._ready:
+            self._closing = True
+            self._ready.notify_all()
+            is_idle = self._ready.wait_for(lambda: not self._sending, timeout_s)
+        if not is_idle or self._trouble.since:
+            self.shutdown()
+            return False
+        self._end = time.monotonic() + timeout_s
+        self._exporter = OTLPSpanExporter(timeout=timeout_s)
+        return True
+
+    def shutdown(self) -> None:
+        self._closing = True
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return True
+
+
+class _Trouble:
+    """What is said of a collector that fails. `since`: monotonic seconds of the first failure, 0.0: it does
+    not. `lost`: spans."""
+
+    def __init__(self) -> None:
+        self.since = self._told = 0.0
+        self.lost = 0
+
+    def note(self, why: str, lost: int) -> None:
+        now = time.monotonic()
+        self.since, self.lost = self.since or now, self.lost + lost
+        if self._told and now - self._told < TELL_EVERY_S:
+            return
+        self._told = now
+        logger.warning(
+            "traces cannot be sent to %s: %s; %d spans are lost so far",
+            _collector(),
+            why or "it gave no reason",
+            self.lost,
+        )
+
+    def over(self) -> None:
+        if self.since:
+            logger.info("traces are sent again; %d spans were lost", self.lost)
+            self.since, self.lost = 0.0, 0
+
+
+def _collector() -> str:
+    names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    return shown_url(next((os.environ[name] for name in names if os.environ.get(name)), ""))
+
+
+class LibraryLog(logging.Handler):
+    """Keeps what the library says of a failure in place of its log lines. `last`: empty: nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.last = ""
+        self._loggers = [logging.getLogger(name) for name in _LIBRARY_LOGS]
+        for log in self._loggers:
+            log.addHandler(self)
+            log.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """The first line says most; those about its further tries follow."""
+        if not self.last:
+            said = mask_secrets(" ".join(record.getMessage().split()))
+            cause = _CAUSE.search(said)
+            self.last = (cause[1] if cause else said)[:_MOST_SAID]
+
+    def close(self) -> None:
+        for log in self._loggers:
+            log.removeHandler(self)
+            log.propagate = not any(isinstance(one, LibraryLog) for one in log.handlers)
+        super().close()

@@ -1,0 +1,381 @@
+"""A run that ended as the spans of one trace: names, times, attributes. Pure; knows no library.
+
+What costs time (masks, texts as JSON) waits until a span is sent: `finish` does it. Nothing here refers to
+the run or its nodes, so a span that waits keeps no texts but its own. Source: spec workbench.md 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from Middleware.api.console.run_texts import answer_text, answering_node, secrets_of
+from Middleware.api.traces import conventions as words
+from Middleware.api.traces.messages import CallTexts, mask_of_run, text_attributes
+from Middleware.api.wsgi.metrics import outcome_of
+from Middleware.common.errors import KIND_STATUS
+from Middleware.services.answers import FINISH_REASONS, cache_numbers
+from Middleware.services.kept_bodies import kept_body
+from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+
+OF_REQUEST = -1
+"""In place of the index of a parent: the span of the request itself."""
+
+_TO_MODELS = ("model", "prefill")
+_FAILED_RUNS = ("failed", "refused")
+_FAILED_NODES = ("failed", "went_on", "refused")
+_GOOD_ENDS = FINISH_REASONS | {"", "None", "done", "cancelled", "closed", "dropped"}
+_UNKNOWN = "_OTHER"
+"""The conventions' word for an error whose kind is not known."""
+_MOST_COUNT = 2**53
+"""A larger number of tokens is none."""
+
+Event = tuple[str, int, dict[str, Any]]
+"""Name, Unix nanoseconds, attributes."""
+
+
+@dataclass(slots=True)
+class SpanFacts:
+    """One span. `begun`, `ended`: Unix nanoseconds. `parent`: index in the list of the trace's spans.
+    `error`: kind of a failure, empty: it did not fail; `said`: the sentence about it. `texts`: None: they are
+    not to be sent. `secrets`: what no reader may see.
+    """
+
+    name: str
+    kind: str
+    begun: int
+    ended: int
+    attributes: dict[str, Any]
+    parent: int = OF_REQUEST
+    events: list[Event] = field(default_factory=list)
+    error: str = ""
+    said: str = field(default="", repr=False)
+    texts: CallTexts | None = field(default=None, repr=False)
+    secrets: Collection[str] = field(default=(), repr=False)
+
+    def finish(self, hidden: Iterable[str]) -> None:
+        """Make it as it is sent: texts as attributes, nothing secret, and all of it text that UTF-8 can hold.
+        `hidden`: secrets of the server."""
+        if self.error:
+            self.attributes[words.ERROR_TYPE] = self.error
+        if self.said or self.events or self.texts is not None:
+            mask = mask_of_run(self.secrets, hidden)
+            self.said = _sendable(mask(self.said))
+            for _, _, attributes in self.events:
+                if words.MESSAGE in attributes:
+                    attributes[words.MESSAGE] = _sendable(mask(attributes[words.MESSAGE]))
+            if self.texts is not None:
+                self.attributes.update(text_attributes(self.texts, mask))
+                self.texts = None
+        self.name = _sendable(self.name)
+        for key, value in self.attributes.items():
+            if value.__class__ is str:
+                self.attributes[key] = _sendable(value)
+
+
+def _sendable(text: str) -> str:
+    """Half a surrogate pair becomes `?`."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+class _Clock:
+    """Times of a run as Unix nanoseconds: from the wall clock at its arrival on, whatever that clock does."""
+
+    def __init__(self, run: RunTrace) -> None:
+        self._wall = int(run.wall * 1e9) - int(run.arrived * 1e9)
+        self._end = run.ended
+
+    def __call__(self, monotonic: float) -> int:
+        return self._wall + int(monotonic * 1e9)
+
+    def end_of(self, begun: float, ended: float) -> int:
+        """What has no end of its own ends with its run."""
+        return self(max(begun, ended or self._end))
+
+
+# --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TraceSpans:
+    """The spans of a run, that of the request first. `places`: id of a node -> index of its span; `calls`:
+    identities of the calls that have one."""
+
+    spans: list[SpanFacts]
+    places: dict[int, int]
+    calls: set[int]
+
+
+def count_spans(run: RunTrace) -> int:
+    """How many spans the trace of a run has."""
+    return 1 + sum(1 + len(node.calls) for node in run.nodes)
+
+
+def trace_of(run: RunTrace, *, with_texts: bool) -> TraceSpans:
+    """The trace of a run that has ended. What is still being read ahead for the next turn is left out.
+    `with_texts`: as far as the run keeps them."""
+    clock, shows = _Clock(run), with_texts and run.keeps_text and not run.private
+    made = TraceSpans([_request_span(run, clock, shows)], {}, set())
+    for node in list(run.nodes):
+        place = made.places[id(node)] = len(made.spans)
+        parent = made.places.get(id(node.parent), OF_REQUEST)
+        made.spans.append(_node_span(run, node, clock, parent))
+        for call in list(node.calls):
+            if call.ended or call.kind != "prefill":
+                made.calls.add(id(call))
+                made.spans.append(_call_span(run, node, call, clock, place, shows))
+    return made
+
+
+def late_spans(run: RunTrace, known: TraceSpans, *, with_texts: bool) -> list[SpanFacts]:
+    """The calls that ended behind their run. Their parents are places in `known`."""
+    clock, shows = _Clock(run), with_texts and run.keeps_text and not run.private
+    return [
+        _call_span(run, node, call, clock, known.places[id(node)], shows)
+        for node in list(run.nodes)
+        for call in list(node.calls)
+        if call.ended and id(call) not in known.calls and id(node) in known.places
+    ]
+
+
+# --------------------------------------------------------------------------
+# The request.
+
+
+def workflow_name(run: RunTrace) -> str:
+    """`<user>/<workflow>`; of one that was refused, as far as it is known."""
+    return "/".join(filter(None, (run.user, run.answering or run.workflow)))
+
+
+def _request_span(run: RunTrace, clock: _Clock, shows: bool) -> SpanFacts:
+    name = workflow_name(run)
+    attributes: dict[str, Any] = {
+        words.OPERATION_NAME: words.INVOKE_WORKFLOW,
+        words.REQUEST_ID: run.id,
+        words.STATE: run.state,
+    }
+    _put(
+        attributes,
+        {
+            words.WORKFLOW_NAME: run.answering or run.workflow,
+            words.CONVERSATION_ID: "" if run.private else run.discussion,
+            words.USER: run.user,
+            words.ASKED_MODEL: run.model,
+            words.FRONT: run.front,
+            words.TASK: run.task,
+            words.CANCELLED_BY: run.cancelled_by,
+            words.STATUS_CODE: run.status,
+            words.AGAIN_OF: run.again_of and run.again_of.id,
+        },
+    )
+    usage = run.whole_usage or run.all_usage
+    _put_usage(attributes, usage)
+    if usage is not None:
+        attributes[words.CALLS] = usage["calls"]
+    span = SpanFacts(
+        f"{words.INVOKE_WORKFLOW} {name}".rstrip(),
+        words.SERVER,
+        clock(run.arrived),
+        clock.end_of(run.arrived, run.ended),
+        attributes,
+        events=_events(clock, {words.FIRST_TEXT: run.first_text, words.ANSWERED: run.answered}),
+    )
+    if run.state in _FAILED_RUNS:
+        span.error, span.said = _kind_of_run(run), run.error
+    if shows:
+        span.texts = _texts_of(run)
+    if span.said or shows:
+        span.secrets = secrets_of(run)
+    return span
+
+
+def _texts_of(run: RunTrace) -> CallTexts:
+    """What the client sent, and what it got."""
+    body, left_out = kept_body(run.asked)
+    node = answering_node(run)
+    called = node is not None and isinstance(node.output, dict)
+    answer = node.output if node is not None and called else answer_text(run)
+    thoughts = () if node is None else tuple(node.thoughts)
+    return CallTexts(body, left_out + run.asked_left_out, answer, thoughts, run.finish_reason or "")
+
+
+def _kind_of_run(run: RunTrace) -> str:
+    """That of the node that failed, else the status that its client was told."""
+    kinds = (node.error_kind for node in reversed(run.nodes) if node.state == "failed")
+    told = str(run.status) if run.status is not None and run.status >= 400 else ""
+    return next(filter(None, kinds), told) or _UNKNOWN
+
+
+# --------------------------------------------------------------------------
+# A node.
+
+
+def _node_span(run: RunTrace, node: NodeTrace, clock: _Clock, parent: int) -> SpanFacts:
+    attributes: dict[str, Any] = {
+        words.NODE_TYPE: node.type,
+        words.NODE_NUMBER: node.number,
+        words.NODE_STATE: node.state,
+        words.NODE_WORKFLOW: node.workflow,
+    }
+    _put(
+        attributes,
+        {
+            words.NODE_GROUP: node.group,
+            words.NODE_ANSWERS: node.answers,
+            words.NODE_STEPS: node.steps,
+            words.NODE_LIMIT: node.limit,
+        },
+    )
+    ended = clock.end_of(node.begun, node.ended)
+    span = SpanFacts(
+        node.title or node.type, words.INTERNAL, clock(node.begun), ended, attributes, parent=parent
+    )
+    span.events = [(words.WARNING, ended, {words.MESSAGE: said}) for said in list(node.warnings)]
+    if node.state in _FAILED_NODES:
+        span.error, span.said = node.error_kind or node.state, node.error
+    if span.said or span.events:
+        span.secrets = secrets_of(run)
+    return span
+
+
+# --------------------------------------------------------------------------
+# A call.
+
+
+def _call_span(
+    run: RunTrace, node: NodeTrace, call: CallTrace, clock: _Clock, parent: int, shows: bool
+) -> SpanFacts:
+    attributes: dict[str, Any] = {} if call.kind == "model" else {words.CALL_KIND: call.kind}
+    if call.outcome != call.finish_reason:
+        attributes[words.CALL_OUTCOME] = call.outcome
+    if call.kind in _TO_MODELS or call.kind == "embedding":
+        operation = words.EMBEDDINGS if call.kind == "embedding" else words.CHAT
+        name = call.model or call.answered_by
+        _put_model_call(attributes, call)
+    else:
+        operation, name = words.EXECUTE_TOOL, call.tool or call.backend
+        attributes[words.TOOL_NAME] = name
+    attributes[words.OPERATION_NAME] = operation
+    span = SpanFacts(
+        f"{operation} {name}".rstrip(),
+        words.CLIENT,
+        clock(call.begun),
+        clock.end_of(call.begun, call.ended),
+        attributes,
+        parent=parent,
+        events=_events(clock, _first_outputs(run, node, call)),
+        error=_kind_of_call(call),
+        said=call.error,
+        secrets=(*run.secrets, *call.secrets),
+    )
+    if shows:
+        answer = call.raw if call.cleaned is None else call.cleaned
+        finish, is_tool = call.finish_reason or "", operation == words.EXECUTE_TOOL
+        span.texts = CallTexts(call.body, call.body_left_out, answer, tuple(call.thoughts), finish, is_tool)
+    if not span.error:
+        span.said = ""
+    return span
+
+
+def _put_model_call(attributes: dict[str, Any], call: CallTrace) -> None:
+    place = _place(call.url or call.address)
+    _put(
+        attributes,
+        {
+            words.PROVIDER_NAME: _provider(call, place[0]),
+            words.REQUEST_MODEL: call.model,
+            words.RESPONSE_MODEL: call.answered_by,
+            words.SERVER_ADDRESS: place[0],
+            words.SERVER_PORT: place[1],
+            words.CALL_ENDPOINT: call.endpoint,
+            words.CALL_BACKUP_OF: call.backup_of,
+            words.CALL_CHOSEN: call.chosen,
+        },
+    )
+    if call.tries > 1:
+        attributes[words.CALL_TRIES] = call.tries
+    if call.finish_reason:
+        attributes[words.FINISH_REASONS] = (call.finish_reason,)
+    _put_usage(attributes, call.usage)
+    if call.kind == "embedding":
+        return
+    attributes[words.REQUEST_STREAM] = call.stream
+    if call.max_tokens:
+        attributes[words.REQUEST_MAX_TOKENS] = call.max_tokens
+    if call.first:
+        attributes[words.FIRST_CHUNK_S] = call.first - call.begun
+    for name, value in call.numbers.items():
+        key = words.REQUEST_NUMBERS[name]
+        if not abs(value) <= _MOST_COUNT:
+            continue
+        if key not in words.WHOLE_NUMBERS:
+            attributes[key] = float(value)
+        elif float(value).is_integer():
+            attributes[key] = int(value)
+
+
+def _first_outputs(run: RunTrace, node: NodeTrace, call: CallTrace) -> dict[str, float]:
+    """When its first thought and its first text came. Behind a thought the text of the call that answers is
+    known alone: it is the client's."""
+    thought, text = call.thought, 0.0 if call.thought else call.first
+    if thought and node.answers and call is node.last_model_call and run.first_text >= thought:
+        text = run.first_text
+    return {words.FIRST_THOUGHT: thought, words.FIRST_TEXT: text}
+
+
+def _kind_of_call(call: CallTrace) -> str:
+    """Empty: it did not fail."""
+    outcome = outcome_of(call)
+    if outcome in KIND_STATUS:
+        return outcome
+    if outcome in _GOOD_ENDS or call.outcome in _GOOD_ENDS:
+        return ""
+    return call.outcome
+
+
+def _provider(call: CallTrace, host: str) -> str:
+    for end, provider in words.PROVIDER_OF_HOST.items():
+        if host == end or host.endswith(f".{end}"):
+            return provider
+    return words.PROVIDER_OF_TYPE.get(call.backend, words.OTHER_PROVIDER)
+
+
+def _place(url: str) -> tuple[str, int | None]:
+    """Host and port of an address; nothing else of it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+        return parts.hostname or "", port if parts.hostname else None
+    except ValueError:
+        return "", None
+
+
+# --------------------------------------------------------------------------
+
+
+def _put(attributes: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Those that say something."""
+    attributes.update((key, value) for key, value in values.items() if value)
+
+
+def _put_usage(attributes: dict[str, Any], usage: Mapping[str, Any] | None) -> None:
+    cached = cache_numbers(usage)
+    counts = {
+        words.INPUT_TOKENS: (usage or {}).get("prompt_tokens"),
+        words.OUTPUT_TOKENS: (usage or {}).get("completion_tokens"),
+        words.CACHE_READ_TOKENS: cached.get("cached_tokens"),
+        words.CACHE_WRITE_TOKENS: cached.get("cache_write_tokens"),
+    }
+    attributes.update((key, count) for key, count in counts.items() if _is_count(count))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_COUNT
+
+
+def _events(clock: _Clock, times: Mapping[str, float]) -> list[Event]:
+    """Those that came, in the order of their times."""
+    came = sorted((time, name) for name, time in times.items() if time)
+    return [(name, clock(time), {}) for time, name in came]

@@ -1,0 +1,77 @@
+"""When traces are sent: what each variable of the environment says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from Middleware.api.traces.switch import captures_texts, traces_wanted, why_no_traces
+
+BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [
+        ({}, False),
+        (BASE, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, False),
+        ({"OTEL_SERVICE_NAME": "mine"}, False),
+        ({**BASE, "OTEL_SDK_DISABLED": "true"}, False),
+        ({**BASE, "OTEL_SDK_DISABLED": " TRUE "}, False),
+        ({**BASE, "OTEL_SDK_DISABLED": "1"}, True),
+        ({**BASE, "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({**BASE, "OTEL_TRACES_EXPORTER": "otlp"}, True),
+        ({**BASE, "OTEL_TRACES_EXPORTER": ""}, True),
+    ],
+)
+def test_whether_they_are_wanted(environ, wanted):
+    """A collector is named, and nothing turns it off; only `true` means true."""
+    assert traces_wanted(environ) is wanted
+
+
+@pytest.mark.parametrize(
+    ("environ", "why"),
+    [
+        (BASE, None),
+        ({**BASE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, None),
+        (
+            {**BASE, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc', and only 'http/protobuf' is supported",
+        ),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+            },
+            None,
+        ),
+        (
+            {**BASE, "OTEL_TRACES_EXPORTER": "zipkin"},
+            "OTEL_TRACES_EXPORTER is 'zipkin', and only 'otlp' is supported",
+        ),
+        ({**BASE, "OTEL_TRACES_EXPORTER": "console, otlp"}, None),
+    ],
+)
+def test_what_cannot_be_had(environ, why):
+    """Said with the variable's name; the one for traces alone comes first."""
+    assert why_no_traces(environ) == why
+
+
+@pytest.mark.parametrize(("value", "captures"), [("true", True), ("True", True), ("1", False), ("", False)])
+def test_whether_texts_are_sent(value, captures):
+    """Off unless it is asked for in this word."""
+    assert captures_texts({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": value}) is captures
+
+
+def test_nothing_is_loaded_when_they_are_off():
+    """A server without a collector pays nothing, at its start either."""
+    program = (
+        "import sys; from Middleware.api.api_server import ApiServer; ApiServer();"
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,132 @@
+"""A run again, whole and from a node, and two runs beside each other, in a real browser. Source: spec workbench.md
+4, 5, 11 (rows 6 and 7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import asking, rows, sideways, until, violations
+from tests.e2e.conftest import NODE
+from tests.e2e.fake_backend import Reply
+
+pytestmark = pytest.mark.browser
+
+DRAFT = {**NODE, "title": "Draft", "prompt": "Draft please", "lastMessagesToSendInsteadOfPrompt": 0}
+ANSWER = {
+    **NODE,
+    "title": "Answer",
+    "prompt": "Answer from {agent1Output}",
+    "lastMessagesToSendInsteadOfPrompt": 0,
+}
+NARROW = {"width": 390, "height": 844}
+
+
+def twelve():
+    """Twelve nodes, of which the last answers."""
+    return [{"type": "StaticResponse", "title": f"Step {n}", "content": f"step {n}"} for n in range(1, 12)]
+
+
+@pytest.fixture
+def house(start, backend, tmp_path):
+    backend.on("Draft please", Reply(["a draft"]))
+    backend.on("Answer from", Reply(["an answer"]))
+    note = {"type": "SaveCustomFile", "title": "Note", "filepath": str(tmp_path / "note.txt"), "content": "x"}
+    server = start({"mira": {"workflows": {"Chat": [DRAFT, note, ANSWER]}}})
+    server.post("/v1/chat/completions", asking("Hello there"))
+    return server
+
+
+def last_run(page):
+    page.locator(".row").first.click()
+    page.get_by_role("button", name="Run again", exact=True).wait_for()
+
+
+class TestAgain:
+    def test_the_whole_run(self, house, looking, backend, tmp_path):
+        """The button says what may write; with its box off the file stays as it is."""
+        (tmp_path / "note.txt").unlink()
+        page = looking.open(house)
+        rows(page, 1)
+        last_run(page)
+        before = len(backend.calls())
+        page.get_by_role("button", name="Run again", exact=True).click()
+        dialog = page.get_by_role("dialog", name="Run again")
+        dialog.get_by_text("writes the file").wait_for()
+        assert not dialog.get_by_role("checkbox").is_checked()
+        dialog.get_by_role("button", name="Run again").click()
+        rows(page, 2)
+        page.locator(".run a", has_text="that run").wait_for()
+        assert "again of" in page.locator(".row").first.inner_text()
+        until(page, lambda: len(backend.calls()) == before + 2)
+        assert not (tmp_path / "note.txt").exists()
+
+    def test_from_a_node(self, house, looking, backend):
+        """The nodes before it give what they gave."""
+        page = looking.open(house)
+        rows(page, 1)
+        last_run(page)
+        before = len(backend.calls())
+        page.locator("button.fallrow.done", has_text="Answer").click()
+        page.get_by_role("button", name="Run again from here").click()
+        dialog = page.get_by_role("dialog", name="Run again from node 3")
+        dialog.get_by_role("button", name="Run again").click()
+        page.locator(".run a", has_text="that run").wait_for()
+        until(page, lambda: len(backend.calls()) == before + 1)
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    def test_it_can_be_used_by_everybody(self, house, looking, theme):
+        page = looking.open(house, bypass_csp=True, viewport=NARROW, color_scheme=theme)
+        rows(page, 1)
+        last_run(page)
+        page.get_by_role("button", name="Run again", exact=True).click()
+        page.get_by_role("dialog").get_by_text("writes the file").wait_for()
+        assert violations(page) == [] and sideways(page) <= 0
+
+
+class TestCompare:
+    @pytest.fixture
+    def two(self, start, backend):
+        """Two runs of twelve nodes, of which the last alone differs."""
+        backend.on("Reply to one", Reply(["the first answer"]))
+        backend.on("Reply to two", Reply(["the second answer"]))
+        last = {**NODE, "title": "Answer", "prompt": "Reply to {chat_user_prompt_last_one}", "lastMessagesToSendInsteadOfPrompt": 0}  # fmt: skip
+        server = start({"mira": {"workflows": {"Chat": [*twelve(), last]}}})
+        for text in ("one", "two"):
+            server.post("/v1/chat/completions", asking(text))
+        return server
+
+    def test_two_marked_runs(self, two, looking):
+        """Differing nodes are open, equal ones are one line."""
+        page = looking.open(two)
+        rows(page, 2)
+        for row in (0, 1):
+            page.locator(".row").nth(row).focus()
+            page.keyboard.press("m")
+        page.locator(".comparebar").get_by_role("link", name="Compare").click()
+        page.get_by_role("heading", name="Compare").wait_for()
+        page.locator(".differs .twosides").first.wait_for()
+        assert [one.inner_text().split()[0] for one in page.locator(".differs h2").all()] == ["12"]
+        same = page.locator(".same").inner_text()
+        assert same.startswith("equal: 1 Step 1") and "11 Step 11" in same
+        until(page, lambda: page.locator(".differs ins").count() == 2)
+        assert page.locator(".factsof tbody tr").count() == 3
+
+    def test_marks_go(self, two, looking):
+        page = looking.open(two)
+        rows(page, 2)
+        page.locator(".row").first.focus()
+        page.keyboard.press("m")
+        page.locator(".comparebar").wait_for()
+        page.keyboard.press("Escape")
+        until(page, lambda: page.locator(".comparebar").count() == 0)
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    def test_it_can_be_used_by_everybody(self, two, looking, theme):
+        page = looking.open(two, bypass_csp=True, viewport=NARROW, color_scheme=theme)
+        rows(page, 2)
+        ids = [row.get_attribute("data-id") for row in page.locator(".row").all()]
+        page.goto(f"{two.url}/console/#/compare/{ids[1]}/{ids[0]}")
+        page.locator(".differs .twosides").first.wait_for()
+        assert violations(page) == [] and sideways(page) <= 0
+        first, second = (one.bounding_box() for one in page.locator(".twosides").first.locator(".msg").all())
+        assert second["y"] > first["y"] + first["height"] - 1

@@ -1,0 +1,172 @@
+"""The form of a node and the list of nodes, over the text of the file (workbench.md 1, 2; 11 rows 3 and 4)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser.conftest import until
+from tests.browser.workflows.conftest import write_example
+from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
+
+LONG = 'He said: "No." \\ and / left.\n\n\tTabs, \u00e9, \u4e2d, {{braces}}, {agent1Output}, \U0001f600\u200d\U0001f525 end. '
+
+
+@pytest.fixture
+def served(server):
+    """The server of the module, its files as they are at first."""
+    write_example(server)
+    return server
+
+
+@pytest.fixture
+def form(served, tab):
+    """The example, with node 5 chosen on the picture for the first time."""
+    page = tab(served, ADDRESS, side="")
+    page.click('.node[data-n="5"]')
+    page.wait_for_selector('[data-field="prompt"] .cm-content')
+    return page
+
+
+def document(server):
+    return json.loads((server.public / "Configs" / PATH).read_text("utf-8"))
+
+
+def save(page):
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("Saved.").wait_for()
+
+
+class TestForm:
+    def test_the_first_choice_on_the_picture_opens_it(self, form):
+        assert form.get_by_role("tab", name="Form").get_attribute("aria-selected") == "true"
+        assert form.locator('[data-field="title"] input').input_value() == "Answer"
+        assert (
+            form.locator('[data-field="prompt"] .fault')
+            .inner_text()
+            .endswith("is not known yet: this is node 5")
+        )
+
+    def test_a_long_text_is_exact_in_the_file(self, served, form):
+        """4,000 characters with quotes, line ends, emoji and doubled braces; other fields as they were."""
+        text = (LONG * 60)[:4000]
+        form.locator('[data-field="prompt"] .cm-content').click()
+        form.keyboard.press("Control+a")
+        form.keyboard.insert_text(text)
+        until(form, lambda: form.get_by_role("button", name="Save", exact=True).is_enabled())
+        before = document(served)["nodes"]
+        save(form)
+        after = document(served)["nodes"]
+        assert after[4].pop("prompt") == text
+        before[4].pop("prompt")
+        assert after == before
+
+    def test_each_box_writes_its_field_and_undo_takes_it_back(self, served, form):
+        form.locator('[data-field="title"] input').fill("Final")
+        form.wait_for_selector('.node[data-n="5"] .ntitle:text-is("Final")')
+        form.keyboard.press("Control+z")
+        form.wait_for_selector('.node[data-n="5"] .ntitle:text-is("Answer")')
+        assert form.locator('[data-field="title"] input').input_value() == "Answer"
+
+    def test_a_field_is_added_by_what_it_does_and_reset(self, form):
+        form.get_by_role("combobox", name="Add a field").fill("largest answer")
+        form.keyboard.press("Enter")
+        field = form.locator('[data-field="maxResponseSizeInTokens"]')
+        field.locator("input").wait_for()
+        assert field.locator("input").input_value() == "400"
+        field.get_by_role("button", name="Reset").click()
+        field.wait_for(state="detached")
+
+    def test_a_variable_is_offered_behind_a_brace(self, form):
+        form.locator('[data-field="prompt"] .cm-content').click()
+        form.keyboard.press("Control+End")
+        form.keyboard.type(" {agent4")
+        form.wait_for_selector(".cm-tooltip-autocomplete li")
+        form.keyboard.press("Enter")
+        until(
+            form,
+            lambda: (
+                "{agent4Output}" in form.locator('[data-field="prompt"] .cm-content').inner_text().split()[-1]
+            ),
+        )
+
+    def test_text_that_is_no_json_is_said(self, served, tab):
+        page = tab(served, ADDRESS)
+        page.locator(".cm-line", has_text='"writer"').click()
+        page.keyboard.press("End")
+        page.keyboard.type("x")
+        page.get_by_role("tab", name="Form").click()
+        page.get_by_text("The text is not JSON at the moment").wait_for()
+
+    def test_without_the_right_it_is_read_only(self, launch, tab):
+        server = launch(USERS)
+        write_example(server)
+        page = tab(server, ADDRESS, key="", side="form")
+        page.click('.node[data-n="5"]')
+        page.wait_for_selector('[data-field="prompt"] .cm-content')
+        assert page.locator('[data-field="title"] input').get_attribute("readonly") is not None
+        assert page.locator(".plus, .nodebar, .addfield").count() == 0
+
+
+class TestList:
+    def test_numbers_follow_a_node_that_comes_in(self, served, form):
+        """It is chosen, and the focus is on its title; one undo takes all of it back."""
+        form.locator('.plus[aria-label="Add a node before node 4"]').click()
+        form.get_by_role("combobox", name="Kind of node").fill("static")
+        form.keyboard.press("Enter")
+        form.wait_for_selector('.node[data-n="4"][aria-current="true"] .ntitle:text-is("Static response")')
+        until(form, "document.activeElement.closest('[data-field]')?.dataset.field === 'title'")
+        form.keyboard.type("Between")
+        form.wait_for_selector('.node[data-n="4"] .ntitle:text-is("Between")')
+        save(form)
+        nodes = document(served)["nodes"]
+        assert nodes[3]["title"] == "Between"
+        assert nodes[5]["prompt"] == "{agent3Output} {agent5Output} {agent7Output}"
+
+    def test_within_a_group_it_runs_beside_the_others(self, form):
+        form.locator('.plus[aria-label="Add a node beside node 2"]').click()
+        form.keyboard.type("static")
+        form.keyboard.press("Enter")
+        form.wait_for_selector('.members .node[data-n="3"] .ntitle:text-is("Static response")')
+        assert form.locator(".members .node").count() == 3
+
+    def test_what_would_be_lost_is_told_before(self, form):
+        """Escape leaves all as it is."""
+        form.locator('.node[data-n="1"]').click()
+        form.get_by_role("button", name="Remove", exact=True).click()
+        dialog = form.get_by_role("dialog", name="Some references will no longer work")
+        dialog.get_by_text("node 2 uses the output of node 1, which you remove").wait_for()
+        form.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+        assert form.get_by_role("button", name="Save", exact=True).is_disabled()
+
+    def test_alt_and_an_arrow_move_a_card_and_the_focus_with_it(self, form):
+        form.locator('.node[data-n="6"]').click()
+        form.locator('.node[data-n="6"]').focus()
+        form.wait_for_selector(".nodebar")
+        form.keyboard.press("Alt+ArrowUp")
+        form.get_by_role("button", name="Do it anyway").click()
+        form.wait_for_selector('.node[data-n="5"] .ntitle:text-is("Notes")')
+
+    def test_copy_and_paste_on_a_card(self, form):
+        """By the browser's own events; the title is new in the file."""
+        form.locator('.node[data-n="1"]').click()
+        form.locator('.node[data-n="1"]').focus()
+        form.wait_for_selector(".nodebar")
+        form.keyboard.press("Control+c")
+        form.keyboard.press("Control+v")
+        form.wait_for_selector('.node[data-n="2"] .ntitle:text-is("Draft 2")')
+
+    def test_another_node_answers(self, served, form):
+        form.locator('.node[data-n="4"]').click()
+        form.get_by_role("button", name="More").click()
+        form.get_by_role("menuitem", name="Answer with this node").click()
+        form.wait_for_selector('.node[data-n="4"] .flag')
+        assert form.locator('.node[data-n="5"] .flag').count() == 0
+
+    def test_a_reason_is_given_where_two_cannot_run_together(self, form):
+        form.locator('.node[data-n="6"]').click()
+        form.get_by_role("button", name="More").click()
+        form.get_by_role("menuitem", name="Run beside the one before").click()
+        form.get_by_role("alert").get_by_text("cannot run at the same time").wait_for()
