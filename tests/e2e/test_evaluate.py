@@ -52,7 +52,8 @@ def server(tmp_path_factory):
 def evaluate(server, tmp_path):
     """`evaluate(config)`: `(exit status, results)` of promptfoo."""
     program = shutil.which("node")
-    assert program, ".ci/run installs Node.js and promptfoo"
+    if program is None or not PROGRAM.is_dir():
+        pytest.skip("no Node.js or no promptfoo in .venv here (.ci/run installs both where it can)")
 
     def run(config):
         text = config.replace("http://127.0.0.1:5000", server.url)
