@@ -37,6 +37,7 @@ ROOMS = {  # folders and single modules of a floor, low to high
         "response_parser",
         "llm_api",
         "read_ahead",
+        "repeated_call",
         "llm_handler",
         "embedding_service",
         "endpoint_probe",

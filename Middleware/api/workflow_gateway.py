@@ -31,6 +31,7 @@ from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.utilities.tool_traffic import collapse_repeats, without_machinery
 
 if TYPE_CHECKING:
+    from Middleware.llmapis.repeated_call import RepeatedCall
     from Middleware.workflows.managers.workflow_manager import WorkflowManager
 
 MAX_HEADER_ID = 128
@@ -86,6 +87,12 @@ def open_answer(
     if place is not None:
         return manager.open_run(place.name, question, folder=place.folder)
     return _engine().open_answer_run(manager, question)
+
+
+def open_repeated_call(request: RequestContext, question: ClientQuestion, asked: RepeatedCall) -> Batches:
+    """The answer to one call of an earlier run, made once more. Runs no workflow. Raises ConfigError."""
+    user = for_plain_model(load_user(request.snapshot, request.user))
+    return _manager(user, request).open_repeated_call(asked, question)
 
 
 def _engine() -> Engine:

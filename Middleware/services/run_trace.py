@@ -85,9 +85,10 @@ class CallTrace:
     `machine`: the word of its endpoint. `load_s`: seconds in which the backend loaded the model; None: it did
     not say. `cost`: None: its endpoint has no price, or it failed before anything came. `tool`: of a call of
     a tool by an agent, the tool's name, "" for one that is not there; None: no agent calls. `chosen`: of
-    several answers its is the one that was taken. `numbers`: what a model was asked with, by the names
-    that its backend knows; `max_tokens`: 0, None: no limit was sent; `stream`: it was asked to stream.
-    `answered_by`: the model's name in the answer; empty: none was said.
+    several answers its is the one that was taken. `samplers`: of a model, under the names of its backend.
+    `numbers`: what a model was asked with, by the names that its backend knows; `max_tokens`: 0, None: no
+    limit was sent; `stream`: it was asked to stream. `answered_by`: the model's name in the answer; empty:
+    none was said.
     """
 
     kind: str
@@ -128,6 +129,7 @@ class CallTrace:
     tool: str | None = None
     chosen: bool = False
     numbers: Mapping[str, float] = field(default_factory=dict)
+    samplers: Mapping[str, Any] = field(default_factory=dict, repr=False)
     max_tokens: int | None = None
     stream: bool = False
     answered_by: str = ""

@@ -7,17 +7,18 @@ Reads the run and the config files, and runs nothing. Source: spec workbench.md 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from Middleware.api.console.asked_call import asked_call
 from Middleware.api.console.call_views import run_of
 from Middleware.api.console.config_files import config_file
 from Middleware.api.console.file_views import checked_bytes, read_held
 from Middleware.api.console.recorder import Cut
 from Middleware.api.console.run_texts import ENDED
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
-from Middleware.api.requests.repeats import Repeat, split_address, without_lost_pictures
+from Middleware.api.requests.repeats import AskedCall, Repeat, split_address, without_lost_pictures
 from Middleware.common.errors import (
     ClientRequestError,
     ConfigError,
@@ -36,6 +37,7 @@ from Middleware.config.validation import describe_value
 from Middleware.config.workflows import workflow_of
 from Middleware.services.rerun import KeptNode, KeptNodes, Rerun
 from Middleware.services.run_trace import AgainOf, NodeTrace, RunTrace
+from Middleware.utilities.config_masks import told_of_file
 from Middleware.workflows.checks.node_writes import NodeWrites
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.processors.parallel_group import group_end
@@ -275,10 +277,24 @@ class KeptRuns(Ask):
 
     def again(self, body: JsonObject) -> Repeat:
         """Raises ClientRequestError."""
-        try:
-            return repeat_of(self, body)
-        except ViewRefused as refused:
-            raise _STATUSES.get(refused.status, ClientRequestError)(refused.sentence) from refused
+        return _convert_refusals(lambda: repeat_of(self, body))
+
+    def ask(self, body: JsonObject) -> AskedCall:
+        """Raises ClientRequestError."""
+        return _convert_refusals(lambda: asked_call(self, body))
+
+
+_Made = TypeVar("_Made")
+
+
+def _convert_refusals(make: Callable[[], _Made]) -> _Made:
+    """What it makes; a refusal becomes the error of a front end."""
+    try:
+        return make()
+    except ViewRefused as refused:
+        raise _STATUSES.get(refused.status, ClientRequestError)(refused.sentence) from refused
+    except ConfigError as error:
+        raise Unprocessable(told_of_file(error)) from error
 
 
 def repeat_of(ask: Ask, fields: Mapping[str, Any]) -> Repeat:

@@ -67,7 +67,7 @@ class WrongKeys:
 
 # --------------------------------------------------------------------------
 
-GENERATING = tuple(f"{CONSOLE_ROOT}/api/{name}" for name in ("try", "again"))
+GENERATING = tuple(f"{CONSOLE_ROOT}/api/{name}" for name in ("try", "again", "ask"))
 """The routes that generate: they go on to the front door, as requests that want to pass the gate."""
 _PAGE = f"{CONSOLE_ROOT}/"
 _API = f"{CONSOLE_ROOT}/api/"

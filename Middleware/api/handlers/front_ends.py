@@ -11,6 +11,10 @@ from Middleware.common.registry import Registry
 FRONT_ENDS: Registry[type[BaseApiHandler]] = Registry("front end", BaseApiHandler)
 
 
+NEVER_REPEATED = ("/console/api/ask", "/console/api/again")
+"""One call is asked again where it was made; a run that repeats another is told with that one's path."""
+
+
 class _ReadsBodies(Protocol):
     """A view whose requests can be asked once more."""
 
@@ -24,7 +28,7 @@ def view_that_reads(path: str) -> _ReadsBodies | None:
     """
     for _, handler in FRONT_ENDS.items():
         for route in handler.routes:
-            if route.path == path and hasattr(route.view, "reader_of"):
+            if route.path == path and hasattr(route.view, "reader_of") and route.path not in NEVER_REPEATED:
                 return cast(_ReadsBodies, route.view)
     return None
 

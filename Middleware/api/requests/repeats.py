@@ -40,10 +40,23 @@ class Repeat:
     rerun: Rerun = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """One call of a run that is made once more. `call`: a `RepeatedCall`, which is the engine's."""
+
+    of: AgainOf
+    user: str
+    endpoint: str
+    text: str = field(repr=False)
+    call: Any = field(repr=False)
+
+
 class Repeats(Protocol):
     """What the runs that are kept give for this. Raises ClientRequestError for what cannot be repeated."""
 
     def again(self, body: JsonObject) -> Repeat: ...
+
+    def ask(self, body: JsonObject) -> AskedCall: ...
 
 
 def split_address(path: str) -> tuple[str, str]:

@@ -151,6 +151,7 @@ class CallLog:
                 address=log.address,
                 begun=log.started,
                 numbers=_numbers_in(settings.samplers),
+                samplers=settings.samplers,
                 max_tokens=settings.max_tokens,
                 stream=settings.stream,
             )

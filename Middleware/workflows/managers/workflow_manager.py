@@ -21,6 +21,7 @@ from Middleware.common.types import Batch, Batches, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import Category, Routing, WorkflowFile, load_workflow
+from Middleware.llmapis.repeated_call import RepeatedCall
 from Middleware.utilities.prompt_extraction_utils import DISCUSSION_TAG, without_discussion_tags
 from Middleware.utilities.prompt_extraction_utils import discussion_id as discussion_id_of
 from Middleware.workflows.dispatch.client_wishes import unused_fields
@@ -87,6 +88,12 @@ class WorkflowManager:
         """The answer of an endpoint to what the client sent, without a workflow; else as `open_run`."""
         file = plain_model(target_name(self.user.name, endpoint=endpoint), endpoint)
         run = Run(self.state, file, plain_question(question), chain=(file.name,), plain=True)
+        return self.guard_answer(self.answer_of(run), question)
+
+    def open_repeated_call(self, asked: RepeatedCall, question: ClientQuestion) -> Batches:
+        """The answer to one call of an earlier run, which is made once more; else as `open_run`."""
+        file = plain_model(target_name(self.user.name, endpoint=asked.endpoint), asked.endpoint)
+        run = Run(self.state, file, question, chain=(file.name,), plain=True, asked=asked)
         return self.guard_answer(self.answer_of(run), question)
 
     def answer_of(self, run: Run) -> Generator[Batch, None, None]:

@@ -26,7 +26,7 @@ from Middleware.services.run_trace import TracedBranch
 from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
-from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService, steady_window_of
+from Middleware.workflows.dispatch.llm_dispatch import Demand, LLMDispatchService, steady_window_of
 from Middleware.workflows.handlers.node_types import number_defaults
 from Middleware.workflows.models.execution_context import (
     Branch,
@@ -172,6 +172,8 @@ class NodeContext(ExecutionContext):
             self.warn(f"maxResponseSizeInTokens: found {limit}, allowed: a whole number of 1 or more")
         taken = take_wishes(node, self.question.wishes)
         self.run.state.taken_wishes.update(taken)
+        if self.run.asked is not None:
+            return LlmHandler.of(self.run.asked.service(self.user, self.snapshot), bare=True)
         if self.run.plain:
             return LlmHandler.of(self._plain_service(str(node["endpointName"]), taken))
         llm = LlmApiService(
@@ -264,9 +266,7 @@ class NodeContext(ExecutionContext):
         return self.run_child(self, call)
 
     def dispatch(self, call: LlmCall) -> NodeResult:
-        if self.run.plain:
-            call = copy_with(call, whole=True)
-        asked, demand = LLMDispatchService.prepare(self, call)
+        asked, demand, call = self._question(call)
         self.notes.prompt_tokens = asked.prompt_tokens
         result = LLMDispatchService.send(self, call, asked, demand)
         if self.is_cancelled():
@@ -277,6 +277,16 @@ class NodeContext(ExecutionContext):
             if thinking := facts.get("thinking"):
                 self.notes.thinking.append(thinking)
         return result
+
+    def _question(self, call: LlmCall) -> tuple[CallArguments, Demand | None, LlmCall]:
+        """What is asked, the call of a tool that must come of it, and how the node wants its answer."""
+        repeated = self.run.asked
+        if repeated is None or self.llm_handler is None:
+            call = copy_with(call, whole=True) if self.run.plain else call
+            return *LLMDispatchService.prepare(self, call), call
+        asked = repeated.arguments(self.llm_handler.llm)
+        asked = copy_with(asked, request_id=self.request_id, trace=self.trace)
+        return asked, None, copy_with(call, stream=repeated.stream)
 
     def _count_cut_call(self, asked: CallArguments) -> None:
         """One of several calls was ended because its answer is not needed: what it read counts, where

@@ -27,6 +27,7 @@ from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import endpoint_files
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import WorkflowFile
+from Middleware.llmapis.repeated_call import RepeatedCall
 from Middleware.services.chat_fronts import ChatFronts, ChatOwner
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_store import DiscussionStore
@@ -174,7 +175,8 @@ class Run:
     `internal`: never answers the user. `inputs`: item i becomes `agent<i>Input`. The overrides are filled by
     the parent (`fill_override`). `chain`: names of the workflows from the first to this one. `node`: the node
     that called this one, None: nobody or nobody observes; `label`: the key by which it chose it. `plain`: the
-    client asks an endpoint and no workflow; the file is a `plain_model`.
+    client asks an endpoint and no workflow; the file is a `plain_model`. `asked`: the one call of such a
+    run, as an earlier run made it; None: it is made of the conversation.
     """
 
     state: RequestState
@@ -190,6 +192,7 @@ class Run:
     node: NodeTrace | None = field(default=None, repr=False)
     label: str = ""
     plain: bool = False
+    asked: RepeatedCall | None = field(default=None, repr=False)
 
     def place(self, index: int) -> str:
         """`Workflows/ana/Main.json:14:5: node 3 "Recall" (Standard)`, for messages; of a plain model its

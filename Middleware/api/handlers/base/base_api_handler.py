@@ -76,7 +76,6 @@ from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, WireFormat
 from Middleware.services.answers import compact_json
 from Middleware.services.cancellation_service import ASKED_TO, cancellation_service
 from Middleware.services.key_limits import KeyLimiter
-from Middleware.services.rerun import Rerun
 from Middleware.services.shared_state.turns import Ask
 
 logger = logging.getLogger(__name__)
@@ -301,9 +300,15 @@ class GenerationView(MethodView, Generation):
         """The workflow that a body names by its file; None: the user's settings say which one answers."""
         return None
 
-    def rerun(self) -> Rerun | None:
-        """What is not run again, of a request that repeats an earlier one; None: it does not."""
-        return None
+    def open_run(
+        self,
+        context: RequestContext,
+        question: ClientQuestion,
+        headers: Mapping[str, str],
+        place: WorkflowPlace | None,
+    ) -> Batches:
+        """The run that answers, as `open_answer`."""
+        return open_answer(context, question, headers, place)
 
     def headers_read(self, user: UserSettings) -> dict[str, str]:
         """The headers that the user's settings or the protocol read, as the client sent them."""
@@ -418,10 +423,10 @@ class GenerationView(MethodView, Generation):
             task,
         )
 
-        place, rerun = self.place(body, user), self.rerun()
+        place = self.place(body, user)
 
         def run() -> Batches:
-            return open_answer(context, question, headers, place, rerun)
+            return self.open_run(context, question, headers, place)
 
         return AnswerJob(context, facts, wire, life, run)
 

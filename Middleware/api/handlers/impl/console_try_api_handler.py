@@ -1,5 +1,5 @@
-"""POST `/console/api/try` and `again`: a question from the console's page, and a run once more, answered as a
-stream of OpenAI's chat.
+"""POST `/console/api/try`, `again` and `ask`: a question from the console's page, a run once more, and one
+call of a run once more, answered as a stream of OpenAI's chat.
 
 Gated, watched and cancellable as those of every front end. They are there only for what the console's door
 let through. Source: spec console.md 9.9, workbench.md 4.
@@ -18,22 +18,28 @@ from Middleware.api.handlers.base.console_view import ConsoleView
 from Middleware.api.handlers.front_ends import FRONT_ENDS, view_that_reads
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.requests.model_names import ModelChoice
-from Middleware.api.requests.repeats import REPEATS, Repeat, Repeats, split_address, without_lost_pictures
+from Middleware.api.requests.repeats import (
+    REPEATS,
+    AskedCall,
+    Repeat,
+    Repeats,
+    split_address,
+    without_lost_pictures,
+)
 from Middleware.api.requests.request_fields import json_body
 from Middleware.api.requests.request_life import RequestLife
-from Middleware.api.workflow_gateway import WorkflowPlace
+from Middleware.api.workflow_gateway import WorkflowPlace, open_answer, open_repeated_call
 from Middleware.api.wsgi.doors import ASKER, routes_to
 from Middleware.api.wsgi.model_addresses import MODEL_OF_ADDRESS
 from Middleware.common.asker import Asker
 from Middleware.common.errors import ClientRequestError, ConfigMissing, NotFound
-from Middleware.common.request_context import ClientQuestion, Wish
-from Middleware.common.types import JsonObject
+from Middleware.common.request_context import ClientQuestion, RequestContext, Wish
+from Middleware.common.types import Batches, JsonObject
 from Middleware.config import paths
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import load_workflow
 from Middleware.protocols.console import PROTOCOL
-from Middleware.services.rerun import Rerun
 
 NO_FILE = "no such file"
 
@@ -143,8 +149,14 @@ class ConsoleAgainAPI(ConsoleView):
     def snapshot(self) -> ConfigSnapshot:
         return self._repeat.snapshot
 
-    def rerun(self) -> Rerun:
-        return self._repeat.rerun
+    def open_run(
+        self,
+        context: RequestContext,
+        question: ClientQuestion,
+        headers: Mapping[str, str],
+        place: WorkflowPlace | None,
+    ) -> Batches:
+        return open_answer(context, question, headers, place, self._repeat.rerun)
 
     def headers_read(self, user: UserSettings) -> dict[str, str]:
         return dict(self._repeat.headers)
@@ -176,6 +188,65 @@ class ConsoleAgainAPI(ConsoleView):
         return self._reader.read_question(body, user)
 
 
+class ConsoleAskAPI(ConsoleView):
+    """A body has `run`, `node` and `call` (places of the call in the run), and what is to be other in it:
+    `endpoint`, `preset`, `messages` or `prompt`, `sampler` (by the backend's names; null takes one away).
+    """
+
+    FIELDS: ClassVar[Mapping[str, Any]] = {
+        "run": str,
+        "node": int,
+        "call": int,
+        "endpoint": str | None,
+        "preset": str | None,
+        "messages": list | None,
+        "prompt": str | None,
+        "sampler": dict | None,
+        "api_key": str | None,
+    }
+
+    @classmethod
+    def reader_of(cls, data: bytes) -> GenerationView:
+        """Raises ClientRequestError: a call is asked again where it was made."""
+        raise ClientRequestError("this run asked one call again: ask it again there")
+
+    def take(self, body: JsonObject) -> str:
+        repeats: Repeats = request.environ[REPEATS]
+        self._asked: AskedCall = repeats.ask(body)
+        return self._asked.user
+
+    def note_life(self, life: RequestLife) -> None:
+        if life.trace is not None:
+            life.trace.again_of = self._asked.of
+        super().note_life(life)
+
+    def receive_body(self) -> tuple[bytes, JsonObject]:
+        """What is kept of the body holds no key."""
+        kept = {name: value for name, value in self._body.items() if name != "api_key"}
+        return json.dumps(kept).encode(), self._body
+
+    def task_messages(self, body: JsonObject) -> Any:
+        return None
+
+    def user_text(self, body: JsonObject) -> str:
+        return self._asked.text
+
+    def choose_model(self, body: JsonObject, snapshot: ConfigSnapshot) -> ModelChoice:
+        return ModelChoice(self._asked.user, endpoint=self._asked.endpoint)
+
+    def read_question(self, body: JsonObject, user: UserSettings) -> ClientQuestion:
+        return ClientQuestion([{"role": "user", "content": self._asked.text}])
+
+    def open_run(
+        self,
+        context: RequestContext,
+        question: ClientQuestion,
+        headers: Mapping[str, str],
+        place: WorkflowPlace | None,
+    ) -> Batches:
+        return open_repeated_call(context, question, self._asked.call)
+
+
 @FRONT_ENDS.register("console_try")
 class ConsoleTryFrontEnd(BaseApiHandler):
     """They count as free until their view has looked at the body: of a console that is off nothing waits at
@@ -186,4 +257,5 @@ class ConsoleTryFrontEnd(BaseApiHandler):
     routes = (
         *routes_to(ConsoleTryAPI, "/console/api/try", free=True),
         *routes_to(ConsoleAgainAPI, "/console/api/again", free=True),
+        *routes_to(ConsoleAskAPI, "/console/api/ask", free=True),
     )

@@ -27,7 +27,8 @@ export function Memory({ path, kinds, why, turn }) {
   const [chosen, choose] = useState("");
   const kind = chosen || first;
   const count = kinds.find((one) => one.kind === kind)?.count ?? 0;
-  const titled = (/** @type {string} */ name, /** @type {number} */ many) => listed(TITLES[name], many).replace(",", "");
+  const titled = (/** @type {string} */ name, /** @type {number} */ many) =>
+    listed(TITLES[name], many).replace(",", "");
   const tabs = kinds.map((one) => ({ name: one.kind, title: titled(one.kind, one.count) }));
   return html`<section class="memory" aria-label="What memory holds"><h2>What memory holds</h2>
     ${why && html`<p class="notes quiet">${sentence(why)}</p>`}

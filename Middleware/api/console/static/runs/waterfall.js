@@ -75,7 +75,8 @@ export function Waterfall({ run, chosen, call = 0, choose, ends = true }) {
       label=${run.nodes.length > 0 && listed(counted(run.nodes.length, "node"), counted(calls, "call"))} />
     <ol class="fallrows" style=${grid} onKeyDown=${move} ref=${box}>
       ${ends && html`<${EndRow} sign="→" name="Request"
-        words=${run.asked ? counted(run.asked.chars, "character") : ""} chosen=${chosen === "request"} choose=${() => choose("request")} />`}
+        words=${run.asked ? counted(run.asked.chars, "character") : ""} chosen=${chosen === "request"}
+        choose=${() => choose("request")} />`}
       ${
         slot > 0 &&
         html`<li class="fallrow slot"><span class="lab"><span class="t dim">waiting for a slot</span>

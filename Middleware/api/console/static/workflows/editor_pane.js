@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { DryRun } from "./dry.js";
+import { Divider } from "./divider.js";
 import { useKeys } from "../shared/keys.js";
 import { lineOf } from "./text_places.js";
 import { isWorkflow, kindOf } from "./workflow_place.js";
@@ -25,7 +26,7 @@ export function EditorPane(props) {
   const { Conflict } = useLoaded(() => import("./conflict.js"), conflict !== null);
   const [looksBack, lookBack] = useState(false);
   const { Earlier } = useLoaded(() => import("./earlier.js"), looksBack);
-  const { Form } = useLoaded(() => import("./form.js"), tab === "form" && pane === "text");
+  const { Form } = useLoaded(() => import("./form.js"), tab === "form" && pane !== "dry");
   const { TryIt } = useLoaded(() => import("./try.js"), pane === "try");
   const restore = async (/** @type {string} */ text) => {
     if (await saving.save(draft.base.current.version, text)) {
@@ -36,7 +37,7 @@ export function EditorPane(props) {
   const aside = { path: file.path, user: file.user, close: () => open("text") };
   useKeys({ F8: () => hand.current?.next(), "Ctrl+s": () => reason || saving.save() });
   return html`<div class=${`beside ${isWorkflow(file.path) ? "" : "alone"}`}>
-    <section class="editor" aria-label=${tab === "form" ? "Form" : "Text"} hidden=${pane !== "text"}>
+    <section class="editor" aria-label=${tab === "form" ? "Form" : "Text"} hidden=${pane === "dry"}>
       <${Bar} ...${props} lookBack=${() => lookBack(!looksBack)} />
       ${conflict && Conflict && html`<${Conflict} theirs=${conflict.text} mine=${conflict.mine} keep=${saving.keep}
         take=${saving.take} close=${saving.close} />`}
@@ -53,7 +54,8 @@ export function EditorPane(props) {
       ${!conflict && !looksBack && tab === "text" && html`<${Problems} draft=${draft}
         go=${(/** @type {Problem} */ problem) => hand.current?.go(problem)} />`}
     </section>
-    ${pane === "try" && TryIt && html`<${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
+    ${pane === "try" && TryIt && html`<${Divider} label="Height of the text" />
+      <${TryIt} ...${aside} from=${place.run} unsaved=${draft.unsaved} ran=${ran} />`}
     ${pane === "dry" && html`<${DryRun} ...${aside} unsaved=${() => (draft.isUnsaved() ? draft.text.current
       : undefined)} />`}
   </div>`;

@@ -1,19 +1,20 @@
 // @ts-check
-// What stands at the right in place of the text.
+// What stands in place of the text, or below it.
 import { html } from "../vendor/preact.js";
 
 /**
- * @param {{title: string, note: string, look?: string, close: () => void, children?: unknown}} props `close`: gives the
- *   text back
+ * @param {{title: string, note: string, look?: string, back?: string, close: () => void, children?: unknown}}
+ *   props `close`: takes it away
  */
 export const SidePane = ({
   title,
   note,
   look = "",
+  back = "Back to the text",
   close,
   children,
 }) => html`<section class="side-pane" aria-label=${title}>
   <div class="edbar"><h2>${title}</h2><span class="dim">${note}</span><button type="button" data-back
-    onClick=${close}>Back to the text</button></div>
+    onClick=${close}>${back}</button></div>
   <div class=${`panebody ${look}`}>${children}</div>
 </section>`;

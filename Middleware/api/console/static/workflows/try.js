@@ -46,7 +46,7 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
     if (!busy) send({ user, path: route ? null : path, messages, ...(key ? { api_key: key } : {}) });
   };
   return html`<${SidePane} title="Try it" note=${unsaved ? "what is saved; unsaved text has the dry run"
-    : "what is saved"} look="trypane" close=${close}>
+    : "what is saved"} look="trypane" back="Close" close=${close}>
     <form class="ask" onSubmit=${submit}>
       <label class="dim">runs <select aria-label="What runs" value=${route ? "route" : "file"} disabled=${busy}
         onChange=${(/** @type {any} */ event) => setRoute(event.target.value === "route")}>
