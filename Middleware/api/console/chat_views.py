@@ -31,6 +31,7 @@ from Middleware.services.run_trace import NodeTrace, RunTrace
 from Middleware.services.timestamp_service import FILE as TIMES_FILE
 from Middleware.utilities.datetime_utils import parse_stamp
 from Middleware.utilities.hashing_utils import message_hash
+from Middleware.utilities.prompt_extraction_utils import without_discussion_tags
 from Middleware.workflows.handlers.node_types import node_handler
 from Middleware.workflows.memory.corrections import (
     STATE_NUMBER,
@@ -178,7 +179,7 @@ def _question(run: RunTrace) -> str:
         body = json.loads(asked) if isinstance(asked, str) else None
     except ValueError:
         body = None
-    return (newest_text(body) if isinstance(body, dict) else "") or run.said
+    return without_discussion_tags((newest_text(body) if isinstance(body, dict) else "") or run.said)
 
 
 def _beginning(text: str) -> str:

@@ -125,7 +125,13 @@ class TestList:
 class TestChat:
     def test_tries_of_one_turn_stand_together(self, chats):
         """From the top, each with what the user wrote and what came."""
-        body = json.dumps({"messages": [{"role": "user", "content": "Tell it from her side."}]}).encode()
+        body = json.dumps(
+            {
+                "messages": [
+                    {"role": "user", "content": "Tell it from her side.[DiscussionId]trip3[/DiscussionId]"}
+                ]
+            }
+        ).encode()
         ran(chats, "trip3", 12, node_of(1, "Answer", answers=True, output="It did not go out."), asked=body)
         ran(chats, "trip3", 13)
         ran(chats, "trip3", 13)

@@ -96,6 +96,34 @@ class TestOneRun:
         assert [call.ok for call in console.hour.calls("ana", "big")] == [True]
 
 
+class TestChats:
+    """Which chat a request belongs to is told by the engine (workbench.md 14)."""
+
+    CHAT = "hi [DiscussionId]trip3[/DiscussionId]"
+
+    def test_the_discussion_and_the_turn(self, house, served, big, console):
+        house.workflow("Main", ask("Answer"))
+        served.save_user()
+        served.text(text=self.CHAT)
+        served.text(text="hi")
+        rows = look(served, "chats")[1]["chats"]
+        assert [(row["id"], row["turns"], row["runs"]) for row in rows] == [("trip3", 1, 1), (None, 0, 1)]
+        status, chat = look(served, "chats/ana/trip3")
+        assert (status, [turn["n"] for turn in chat["turns"]]) == (200, [1])
+
+    def test_of_a_private_chat_a_mark_is_left(self, house, served, big, console):
+        """The same for the same chat, and no page."""
+        house.workflow("Main", ask("Answer"))
+        served.save_user(redactLogOutput=True)
+        for text in (self.CHAT, self.CHAT, "hi [DiscussionId]other[/DiscussionId]"):
+            served.text(text=text)
+        rows = look(served, "chats")[1]["chats"]
+        assert [(row["id"], row["runs"]) for row in rows] == [(None, 1), (None, 2)]
+        assert len({row["mark"] for row in rows}) == 2 and "trip3" not in json.dumps(rows)
+        assert look(served, "chats/ana/trip3")[0] == 404
+        assert not any("trip3" in text for text in everything_in(console.recorder))
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("fails", [False, True], ids=["answers", "fails"])
 @pytest.mark.parametrize("private", [True, False], ids=["private", "not-private"])

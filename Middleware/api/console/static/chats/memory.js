@@ -27,9 +27,7 @@ export function Memory({ path, kinds, why, turn }) {
   const [chosen, choose] = useState("");
   const kind = chosen || first;
   const count = kinds.find((one) => one.kind === kind)?.count ?? 0;
-  const titled = (/** @type {string} */ name, /** @type {number} */ many) =>
-    listed(TITLES[name], many).replace(",", "");
-  const tabs = kinds.map((one) => ({ name: one.kind, title: titled(one.kind, one.count) }));
+  const tabs = kinds.map((one) => ({ name: one.kind, title: TITLES[one.kind] }));
   return html`<section class="memory" aria-label="What memory holds"><h2>What memory holds</h2>
     ${why && html`<p class="notes quiet">${sentence(why)}</p>`}
     <${Tabs} label="Kinds of memory" tabs=${tabs} chosen=${kind} choose=${choose}>

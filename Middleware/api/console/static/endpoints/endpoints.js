@@ -57,9 +57,12 @@ export function Page() {
       error=${finder.error} again=${finder.again} rows=${2} />`)}
     ${!all.length && html`<p>No workflow names an endpoint yet. <a href="#/help/models">How to name one</a></p>`}
     ${cards(all.filter(isUsed))}
-    ${unused.length > 0 && html`<details class="unused" open=${unused.length === all.length}><summary>
-      ${number(unused.length)} not called yet:
-      ${" "}<span class="dim">${listed(...names)}</span></summary>${cards(unused)}</details>`}
+    ${
+      unused.length > 0 &&
+      html`<details class="unused" open=${unused.length === all.length}>
+      <summary>${number(unused.length)} not called yet: <span class="dim">${listed(...names)}</span></summary>
+      ${cards(unused)}</details>`
+    }
   </div>`;
 }
 

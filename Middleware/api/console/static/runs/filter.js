@@ -36,8 +36,8 @@ export function Filter({ filter }) {
   const bar = useRef(/** @type {HTMLElement | null} */ (null));
   useOneStop(bar, ":scope > button, :scope > .menu > button");
   return html`<form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <${ListSwitch} shown="runs" />
     <input type="search" placeholder="Find ( / )" aria-label="Find text, id or name" value=${text} onInput=${type} />
+    <${ListSwitch} shown="runs" />
     <div class="pills" role="toolbar" aria-label="Which runs" ref=${bar}><${Names} filter=${filter} />
     ${chips.map(
       (name) => html`<button type="button" class="pill" aria-pressed=${filter.state === name}

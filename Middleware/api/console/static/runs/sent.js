@@ -1,10 +1,11 @@
 // @ts-check
 // The tab "Sent": the body of a call as it left the process.
 import { html, useMemo, useState } from "../vendor/preact.js";
+import { useTold } from "../shared/asked.js";
 import { Facts, Missing } from "../shared/parts.js";
 import { Reuse } from "./reuse.js";
 import { boxLeft, parsed, sentIn } from "./sent_parts.js";
-import { Box, JsonTree, Switches, Whole, useText } from "./texts.js";
+import { Box, JsonTree, Switches, Whole, textOf, useText } from "./texts.js";
 import { counted, size } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Call} Call @typedef {import("../shared/types.js").Run} Run */
@@ -12,15 +13,17 @@ import { counted, size } from "../shared/words.js";
 /** @param {{run: Run, node: import("../shared/types.js").Node, call: Call | null, none: string}} props */
 export function Sent({ run, node, call, none }) {
   if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
-  return html`<${Reuse} run=${run} node=${node} call=${call} /><${Body} run=${run} call=${call} none=${none} />`;
+  return html`<${Reuse} run=${run} node=${node} call=${call} /><${Body} run=${run} node=${node} call=${call}
+    none=${none} />`;
 }
 
-/** @param {{run: Run, call: Call, none: string}} props */
-function Body({ run, call, none }) {
+/** @param {{run: Run, node: import("../shared/types.js").Node, call: Call, none: string}} props */
+function Body({ run, node, call, none }) {
   const { data: text, error, again } = useText(run.id, call.body);
   const [view, setView] = useState("");
   const whole = text && !text.left_out ? text.head : "";
   const sent = useMemo(() => (whole ? sentIn(whole) : null), [whole]);
+  const split = useRemembered(run, sent ? node.i : 0);
   if (!call.body) return html`<p class="dim">${none}</p>`;
   if (!text) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
   const shown = view || (sent ? "parts" : "body");
@@ -34,7 +37,7 @@ function Body({ run, call, none }) {
     choose=${setView}>as sent to ${call.endpoint ?? "the server"}, ${counted(text.chars, "character")}<//>
     ${
       shown === "parts" && sent
-        ? html`<${Parts} sent=${sent} left=${boxLeft(sent, call.prompt?.leaves)} />`
+        ? html`<${Parts} sent=${sent} left=${boxLeft(sent, call.prompt?.leaves)} split=${split} />`
         : shown === "tree"
           ? html`<div class="msg code json"><${JsonTree} value=${parsed(whole)} /></div>`
           : html`<div class="msg"><${Whole} text=${
@@ -45,8 +48,46 @@ function Body({ run, call, none }) {
 
 const LEFT = html`<b class="left">leaves the one before here</b>`;
 
-/** @param {{sent: import("./sent_parts.js").Sent, left: number | string | null}} props `left`: the box to mark */
-export function Parts({ sent, left }) {
+/** @typedef {(text: string) => import("./remembered.js").Piece[]} Split */
+
+/**
+ * Cuts texts at what the memory nodes before a node gave, where that is kept whole; null: there is none.
+ * @param {Run} run @param {number} i the node's
+ * @returns {Split | null}
+ */
+function useRemembered(run, i) {
+  const nodes = run.nodes.filter((one) => one.i < i && one.remembers && one.output);
+  const { data } = useTold(nodes.length ? `${run.id} ${nodes.map((one) => one.i)}` : "", async () => {
+    const { piecesOf } = await import("./remembered.js");
+    const memories = await Promise.all(
+      nodes.map(async ({ title, type, output }) => {
+        const { head, left_out: cut } = await textOf(run.id, /** @type {import("../shared/types.js").Ref} */ (output));
+        return { whose: title || type, text: cut ? "" : head };
+      }),
+    );
+    return { split: (/** @type {string} */ text) => piecesOf(text, memories) };
+  });
+  return data?.split ?? null;
+}
+
+/**
+ * A text; what memory gave is underlaid, and a line says whose it is.
+ * @param {{text: string, split: Split | null}} props
+ */
+function Told({ text, split }) {
+  const pieces = useMemo(() => split?.(text) ?? [], [text, split]);
+  const givers = [...new Set(pieces.map(({ whose }) => whose).filter(Boolean))];
+  if (!givers.length) return html`<pre>${text}</pre>`;
+  return html`<pre>${pieces.map(({ text: piece, whose }) =>
+    whose ? html`<mark class="given" title=${`from ${whose}`}>${piece}</mark>` : piece,
+  )}</pre><p class="givenby">from ${givers.join(", ")}</p>`;
+}
+
+/**
+ * @param {{sent: import("./sent_parts.js").Sent, left: number | string | null,
+ *   split?: Split | null}} props `left`: the box to mark
+ */
+export function Parts({ sent, left, split = null }) {
   /** @param {number | string} box @param {string} title */
   const titled = (box, title) => (box === left ? html`${title} ${LEFT}` : title);
   return html`${sent.messages.map(
@@ -57,7 +98,7 @@ export function Parts({ sent, left }) {
       text.length,
       "character",
     )}${pictures.length ? `, ${counted(pictures.length, "picture")}` : ""}`}>
-      ${text && html`<pre>${text}</pre>`}${calls && html`<pre class="calls">${calls}</pre>`}
+      ${text && html`<${Told} text=${text} split=${split} />`}${calls && html`<pre class="calls">${calls}</pre>`}
       ${
         pictures.length > 0 &&
         html`<p class="pictures">${pictures.map(
@@ -71,7 +112,7 @@ export function Parts({ sent, left }) {
     ${
       sent.prompt !== null &&
       html`<${Box} kind="user" title=${titled("prompt", "prompt")}
-      right=${counted(sent.prompt.length, "character")}><pre>${sent.prompt}</pre><//>`
+      right=${counted(sent.prompt.length, "character")}><${Told} text=${sent.prompt} split=${split} /><//>`
     }
     ${
       sent.tools.length > 0 &&

@@ -61,7 +61,8 @@
 /**
  * @typedef {{i: number, parent: number | null, depth: number, label: string, workflow: string, number: number, of:
  *   number, title: string,
- *   type: string, group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null,
+ *   type: string, remembers: boolean,
+ *   group: string | null, answers: boolean, after: boolean, state: string, begun_s: number | null,
  *   ended_s: number | null,
  *   endpoint: string | null, preset: string | null, tokens: number | null, dropped: number, warnings: string[], error:
  *   string | null,

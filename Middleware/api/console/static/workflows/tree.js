@@ -45,7 +45,7 @@ export function Tree({ tree, path, user, begin }) {
         onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
       ${FORMS.map(([form, words, why]) => html`<button type="button" onClick=${() => begin?.(form)} disabled=${!begin}
         title=${begin ? undefined : `Start the server with --console edit to ${why}.`}>${words}</button>`)}</div>
-    <a class="namesline" href=${`#/${NAMES}`} aria-current=${path ? null : "page"}>Model names</a>
+    ${!wanted && html`<a class="namesline" href=${`#/${NAMES}`} aria-current=${path ? null : "page"}>Model names</a>`}
     ${tree.users.map(({ name, files }) => part(name, files, name))}
     ${tree.shared.map(({ folder, model, files }) => part(`shared: ${model || folder}`, files))}
     ${part("common", tree.common)}
