@@ -281,7 +281,8 @@ class FrontDoor:
         spent.when_final(lambda: self.note_key_request(limited.name, outcome, spent.prompt, spent.completion))
 
     def _cors(self, environ: dict[str, Any]) -> Headers:
-        return _cors(environ, has_limits=self.keys.ring is not None)
+        origin = environ.get("HTTP_ORIGIN")
+        return [] if origin is None else _cors(origin, has_limits=self.keys.ring is not None)
 
     def _make_room_for(self, request_id: str) -> None:
         with self._lock:
@@ -458,10 +459,7 @@ def _with_limits(environ: dict[str, Any], start_response: StartResponse) -> Star
     return start
 
 
-def _cors(environ: dict[str, Any], *, has_limits: bool) -> Headers:
-    origin = environ.get("HTTP_ORIGIN")
-    if origin is None:
-        return []
+def _cors(origin: str, *, has_limits: bool) -> Headers:
     return [
         ("Access-Control-Allow-Origin", origin),
         ("Vary", "Origin"),

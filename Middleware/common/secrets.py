@@ -247,8 +247,9 @@ def _key_in_prose() -> re.Pattern[str]:
 
 _BEARER = re.compile(r"(?i)\b(bearer\s++)[^\s'\",;]++")
 _AUTHORIZATION = re.compile(r"(?i)(authorization['\"]?\s*+[:=]\s*+['\"]?[a-z]++\s++)[^\s'\",;]++")
-_KEY_OR_TOKEN = re.compile(r"(?:key|token)['\"]?\s*+[:=]")
-"""Words that many log lines hold: here a value follows."""
+_KEY_AND_VALUE, _TOKEN_AND_VALUE = (re.compile(rf"{word}['\"]?\s*+[:=]") for word in ("key", "token"))
+"""Words that many log lines hold: here a value follows. One pattern each: that begins with a text, which is
+found many times faster than one of two."""
 _NAMED = re.compile(
     r"(?i)(['\"]?\b(?:x-)?(?:" + "|".join(sorted(SECRET_KEYS)).replace("_", "[_-]?") + r")['\"]?\s*+[:=]\s*+)"
     r"(['\"]?)(?!bearer\b)[^\s'\",;}&]++"
@@ -260,23 +261,33 @@ _HINTS = ("secret", "auth", "passw", "pwd", "bearer", "@", *map(str.lower, UNMAR
 
 
 @cache
-def _like_a_marked_key() -> re.Pattern[str]:
-    """What stands behind a start, and the last two letters of any. Each log line comes here: this spares
-    nearly all of them a search for each start, also those with the id of a request.
+def _like_a_marked_key() -> tuple[re.Pattern[str], ...]:
+    """What stands behind a start, and the last two letters of any, for each mark. Each log line comes here:
+    this spares nearly all of them a search for each start, also those with the id of a request.
     """
     before, last = ("".join(sorted({start[at] for start in KEY_STARTS})) for at in (-2, -1))
-    return re.compile(rf"[-_](?<=[{before}][{last}].)[A-Za-z0-9_-]{{12}}")  # a mark is found fastest
+    form = rf"(?<=[{before}][{last}].)[A-Za-z0-9_-]{{12}}"
+    return tuple(re.compile(mark + form) for mark in "-_")  # one mark at a time is found fastest
+
+
+def _may_hold_secret(text: str) -> bool:
+    """Whether a text needs a closer look. Nearly no log line does, and each comes here."""
+    lowered = text.lower()
+    return (
+        any(map(lowered.__contains__, _HINTS))
+        or ("key" in lowered and _KEY_AND_VALUE.search(lowered) is not None)
+        or ("token" in lowered and _TOKEN_AND_VALUE.search(lowered) is not None)
+        or (
+            any(form.search(text) for form in _like_a_marked_key())
+            and any(map(lowered.__contains__, _key_hints()))
+        )
+    )
 
 
 def mask_secrets(text: str, *secrets: str | None) -> str:
     """`text` without bearer tokens, values of secret names, passwords in URLs, and the given secrets."""
     text = mask_known(text, secrets)
-    lowered = text.lower()
-    if not (
-        any(hint in lowered for hint in _HINTS)
-        or (("key" in lowered or "token" in lowered) and _KEY_OR_TOKEN.search(lowered))
-        or (_like_a_marked_key().search(text) and any(hint in lowered for hint in _key_hints()))
-    ):
+    if not _may_hold_secret(text):
         return text
     text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(rf"\1{MASK}", text)

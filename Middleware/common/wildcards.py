@@ -15,9 +15,11 @@ def fits(pattern: str, text: str) -> bool:
     Each part between two stars is taken where it first stands: one walk through the text, whatever was
     written.
     """
-    first, *rest = pattern.split(STAR)
-    if not rest:
+    if STAR not in pattern:
         return text == pattern
+    if pattern == STAR:
+        return True
+    first, *rest = pattern.split(STAR)
     *middle, last = rest
     if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
         return False

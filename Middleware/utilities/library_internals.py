@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -24,6 +26,11 @@ class PrivatePart:
     module: str
     owner: Callable[[Any], object]
     name: str
+
+
+def _parameters_of(function: Callable[..., Any]) -> object:
+    """An object that has each parameter as an attribute."""
+    return SimpleNamespace(**signature(function).parameters)
 
 
 PRIVATE_PARTS: Sequence[PrivatePart] = (
@@ -49,7 +56,7 @@ PRIVATE_PARTS: Sequence[PrivatePart] = (
         for name in (
             *("parser_class", "task_class", "error_task_class", "received", "readable", "writable"),
             *("handle_read", "handle_write", "request", "last_activity", "total_outbufs_len"),
-            *("will_close", "close_when_flushed"),
+            *("will_close", "close_when_flushed", "write_soon"),
         )
     ),
     *(
@@ -61,9 +68,18 @@ PRIVATE_PARTS: Sequence[PrivatePart] = (
     ),
     *(
         PrivatePart("waitress", "waitress.task", lambda m: m.WSGITask, name)
-        for name in ("execute", "set_close_on_finish", "chunked_response", "wrote_header")
+        for name in (
+            *("execute", "set_close_on_finish", "chunked_response", "wrote_header"),
+            *("build_response_header", "finish"),
+        )
     ),
     PrivatePart("waitress", "waitress.server", lambda m: m.BaseWSGIServer, "channel_class"),
+    # The threads are woken in another order than waitress's own condition has (`LatestFirst`).
+    PrivatePart("waitress", "waitress.server", lambda m: _parameters_of(m.create_server), "_dispatcher"),
+    *(
+        PrivatePart("waitress", "waitress.task", lambda m: m.ThreadedTaskDispatcher(), name)
+        for name in ("lock", "queue_cv", "set_thread_count")
+    ),
     # A peek through gevent's socket waits for data; the socket inside does not.
     PrivatePart("gevent", "gevent.socket", lambda m: m.socket, "_sock"),
 )

@@ -180,9 +180,14 @@ def keys_sent(headers: Mapping[str, str]) -> tuple[str, ...]:
     `Authorization: Bearer`, `x-api-key`, `api-key`, the password of `Authorization: Basic`. Elsewhere a
     proxy's own password would begin to choose folders. Source: keys.md 3.
     """
-    named = (headers.get("HTTP_X_API_KEY", ""), headers.get("HTTP_API_KEY", ""))
-    sent = (bearer_of(headers), *(_header_text(value).strip() for value in named), _password_of(headers))
-    return tuple(dict.fromkeys(key for key in sent if key))
+    bearer = bearer_of(headers)
+    sent = [bearer or ""]
+    for name in ("HTTP_X_API_KEY", "HTTP_API_KEY"):
+        if value := headers.get(name):
+            sent.append(_header_text(value).strip())
+    if bearer is None:
+        sent.append(_password_of(headers))
+    return tuple(dict.fromkeys(filter(None, sent)))
 
 
 def _password_of(headers: Mapping[str, str]) -> str:

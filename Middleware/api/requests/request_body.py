@@ -120,14 +120,21 @@ class _Broken:
     readline = read
 
 
+class _Peeked(BytesIO):
+    """A whole body that was looked at and has not been read yet."""
+
+
 def peek_body(environ: dict[str, Any]) -> bytes:
     """The whole body, which stays there to be read. Empty when it cannot be read: its reader will say why."""
+    seen = environ.get(_INPUT)
+    if isinstance(seen, _Peeked) and not seen.tell():
+        return seen.getvalue()
     try:
         body = get_input_stream(environ).read()
     except Exception as error:  # servers have errors of their own here
         environ[_INPUT] = _Broken(error)
         return b""
-    environ[_INPUT] = BytesIO(body)
+    environ[_INPUT] = _Peeked(body)
     return body
 
 

@@ -114,6 +114,15 @@ class _Answer(WSGITask):  # type: ignore[misc]
             return
         super().set_close_on_finish()
 
+    def build_response_header(self) -> bytes:
+        """The head of the answer is sent with what is written first."""
+        self.channel.hold_head(super().build_response_header())
+        return b""
+
+    def finish(self) -> None:
+        super().finish()
+        self.channel.send_head()
+
 
 class Channel(HTTPChannel):  # type: ignore[misc]
     """A connection. Bytes of an unfinished request do not count as activity: a trickle of them would hold it
@@ -131,6 +140,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     """A request of it was refused: nothing further is taken, and it closes."""
     _lingers_until: float | None = None
     _dropped = 0
+    _head = b""
 
     def received(self, data: bytes) -> bool:
         """What comes behind a refused request is the rest of its body."""
@@ -145,6 +155,31 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         left = getattr(getattr(self.request, "body_rcv", None), "remain", 0)
         data: bytes = super().recv(max(size, min(left, MOST_AT_ONCE)))
         return data
+
+    def hold_head(self, head: bytes) -> None:
+        """Send the head of an answer with what is written next: in a send of its own it would cost as much
+        again, and wake the client once more. Later writes are waitress's alone, with nothing between.
+        """
+        self._head = head
+        self.write_soon = self._write_with_head
+
+    def _write_with_head(self, data: Any) -> int:
+        if isinstance(data, bytes) and data:
+            return int(super().write_soon(self._take_head() + data))
+        if data:  # a file, which waitress sends by itself
+            self.send_head()
+        return int(super().write_soon(data))  # it raises where the client has gone
+
+    def send_head(self) -> None:
+        """The answer is complete; without a body its head is still held."""
+        if self._head:
+            super().write_soon(self._take_head())
+
+    def _take_head(self) -> bytes:
+        """It is held no longer."""
+        head, self._head = self._head, b""
+        del self.write_soon  # waitress's own again
+        return head
 
     def readable(self) -> bool:
         return self._lingers_until is not None or bool(super().readable())

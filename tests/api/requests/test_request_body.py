@@ -32,6 +32,12 @@ def test_it_is_read_again(more):
     assert peek_body(environ) == b""  # the reader has it now
 
 
+def test_each_look_sees_the_whole_body():
+    """The server's stream is read once."""
+    environ = {"wsgi.input": BytesIO(b"hello"), "CONTENT_LENGTH": "5"}
+    assert [peek_body(environ), peek_body(environ), read_body(environ)] == [b"hello"] * 3
+
+
 def test_no_body():
     """Nothing is there to be read."""
     assert peek_body({"wsgi.input": BytesIO(b"of the next request")}) == b""

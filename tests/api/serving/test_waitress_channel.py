@@ -14,7 +14,7 @@ from waitress.channel import HTTPChannel
 
 from Middleware.api.requests.access import AccessRules
 from Middleware.api.serving import waitress_server
-from Middleware.api.serving.waitress_channel import MOST_AT_ONCE
+from Middleware.api.serving.waitress_channel import MOST_AT_ONCE, Channel
 from tests.patience import PATIENCE_S
 
 MIB = 1024 * 1024
@@ -74,6 +74,78 @@ def head(path="/v1/chat/completions", *more, method="POST"):
 def chunks(size, count):
     piece = b"%x\r\n" % size + b" " * size + b"\r\n"
     return piece * count + b"0\r\n\r\n"
+
+
+class TestHeads:
+    """The head of an answer is sent with what is written first."""
+
+    @pytest.fixture
+    def sends(self, monkeypatch):
+        """What the server has handed to the socket, one entry a send."""
+        made, send = [], HTTPChannel.send
+
+        def note_send(channel, data, *more, **named):
+            made.append(bytes(data))
+            return send(channel, data, *more, **named)
+
+        monkeypatch.setattr(Channel, "send", note_send)
+        return made
+
+    def test_a_whole_answer_is_one_send(self, listen, sends):
+        """Also the second one of a connection."""
+
+        def app(environ, start_response):
+            start_response("200 OK", [("Content-Length", "5")])
+            return [b"hello"]
+
+        ask = head("/", method="GET")
+        got = said(listen(app), ask, ask.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert got.count(b"\r\n\r\nhello") == len(sends) == 2 and b"".join(sends) == got
+
+    def test_a_stream_begins_with_its_first_chunk(self, listen, sends):
+        """What is written later is sent as it comes."""
+
+        def app(environ, start_response):
+            start_response("200 OK", [("Content-Type", "text/plain")])
+            return iter((b"first", b"second"))
+
+        got = said(listen(app), head("/", "Connection: close", method="GET"))
+        assert sends[0].startswith(b"HTTP/1.1 200 OK") and sends[0].endswith(b"\r\n\r\n5\r\nfirst\r\n")
+        assert sends[1:] == [b"6\r\nsecond\r\n", b"0\r\n\r\n"] and b"".join(sends) == got
+
+    def test_without_a_body_the_head_is_sent_alone(self, listen, sends):
+        """And the next request of the connection is answered."""
+
+        def app(environ, start_response):
+            start_response("200 OK", [("Content-Length", "5")])
+            return []
+
+        ask = head("/", method="HEAD")
+        got = said(listen(app), ask, ask.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert got.count(b"HTTP/1.1 200 OK\r\n") == len(sends) == 2 and b"".join(sends) == got
+
+    def test_an_answer_that_has_no_body_is_sent(self, listen):
+        """It has a head alone."""
+
+        def app(environ, start_response):
+            start_response("204 No Content", [])
+            return []
+
+        got = said(listen(app), head("/", method="GET"))
+        assert got.startswith(b"HTTP/1.1 204 No Content\r\n") and got.endswith(b"\r\n\r\n")
+
+    def test_a_file_comes_behind_its_head(self, listen, tmp_path):
+        """waitress sends it by itself."""
+        (tmp_path / "page.html").write_text("a page")
+
+        def app(environ, start_response):
+            start_response("200 OK", [("Content-Type", "text/html")])
+            return environ["wsgi.file_wrapper"]((tmp_path / "page.html").open("rb"))
+
+        status, _, body = said(listen(app), head("/", "Connection: close", method="GET")).partition(
+            b"\r\n\r\n"
+        )
+        assert status.startswith(b"HTTP/1.1 200 OK") and body == b"a page"
 
 
 class TestRefusals:

@@ -17,7 +17,7 @@ from Middleware.api.launch_arguments import parse
 from Middleware.api.requests.request_life import RequestLife
 from Middleware.api.serving import startup, waitress_server
 from Middleware.services.cancellation_service import cancellation_service
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -261,6 +261,65 @@ class TestUnfinishedRequests:
                     said += len(part)
             listeners[0].trigger.pull_trigger(waitress_server._closing(listeners[0]))
         assert said > 40_000_000
+
+
+class TestWorkers:
+    """The thread that rested last takes the next request."""
+
+    def test_who_has_waited_for_the_shortest_time_is_woken_first(self):
+        """Then the one before it."""
+        lock, woken, waiting = threading.Lock(), [], []
+        rested = waitress_server.LatestFirst(lock)
+
+        def rest(name):
+            with lock:
+                waiting.append(name)
+                rested.wait()
+                woken.append(name)
+
+        threads = []
+        for name in "abc":
+            threads.append(threading.Thread(target=rest, args=(name,)))
+            threads[-1].start()
+            wait_until(lambda: name in waiting)  # noqa: B023 - called at once
+        for number in (1, 2):
+            with lock:
+                rested.notify()
+            wait_until(lambda: len(woken) == number)  # noqa: B023
+        with lock:
+            rested.notify_all()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert woken == ["c", "b", "a"]
+
+    def test_one_thread_takes_requests_that_come_one_after_the_other(self):
+        """However many there are."""
+        workers, took = waitress_server.started_workers(5), []
+
+        class Task:
+            def service(self):
+                took.append(threading.current_thread().name)
+
+        for number in range(1, 13):
+            wait_until(lambda: workers.active_count == 0)
+            workers.add_task(Task())
+            wait_until(lambda: len(took) == number)  # noqa: B023
+        workers.shutdown(timeout=PATIENCE_S)
+        assert len(set(took)) == 1 and not workers.threads
+
+    def test_requests_that_come_together_are_worked_on_together(self):
+        """Nobody waits while a thread rests."""
+        workers, met = waitress_server.started_workers(5), threading.Barrier(5)
+
+        class Task:
+            def service(self):
+                met.wait(PATIENCE_S)
+
+        for _ in range(10):
+            workers.add_task(Task())
+        wait_until(lambda: workers.active_count == 0 and not workers.queue)
+        workers.shutdown(timeout=PATIENCE_S)
+        assert not met.broken
 
 
 def _was_closed(connection):
