@@ -40,3 +40,9 @@ def copy_configs(target: Path) -> Path:
 
     shutil.copytree(CONFIGS, target, ignore=left_out)
     return target
+
+
+def shipped_files(folder: str = "", pattern: str = "*.json") -> list[Path]:
+    """Those that ship, of a folder and all below it, sorted. A list of tests that is made of them does not grow
+    while the tests run: a worker that takes the place of another lists them anew."""
+    return [file for file in sorted((CONFIGS / folder).rglob(pattern)) if not is_own(file)]

@@ -94,7 +94,7 @@ class Looking:
         context = self._browser.new_context(
             **{"viewport": WIDE, "reduced_motion": "no-preference", **options}
         )
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         context.add_init_script(TELL)
         context.on("weberror", lambda error: self.troubles.append(f"error: {error.error}"))
         context.on("console", self._note)
@@ -158,7 +158,7 @@ class Client:
         except (OSError, ValueError, http.client.HTTPException):
             self.body += b"[broken]"
 
-    def wait(self, timeout_s: float = 20) -> bytes:
+    def wait(self, timeout_s: float = PATIENCE_S) -> bytes:
         self._thread.join(timeout_s)
         assert not self._thread.is_alive(), "the stream goes on"
         self._socket.close()

@@ -83,6 +83,50 @@ class TestAgain:
         assert violations(page) == [] and sideways(page) <= 0
 
 
+class TestAsk:
+    @pytest.fixture
+    def page(self, house, looking):
+        page = looking.open(house, bypass_csp=True)
+        rows(page, 1)
+        last_run(page)
+        page.locator("button.fallrow.done", has_text="Draft").click()
+        page.get_by_role("link", name="Ask again").click()
+        page.get_by_role("button", name="Ask", exact=True).wait_for()
+        return page
+
+    def test_as_it_was(self, page, backend):
+        """The same bytes; nothing else runs."""
+        before = backend.calls()
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.locator(".answers pre", has_text="a draft").wait_for()
+        made = backend.calls()[len(before) :]
+        assert [call.body for call in made] == [before[0].body]
+
+    def test_edited_and_five_times(self, page, backend):
+        """What was edited is marked, and goes back by a button."""
+        box = page.get_by_role("textbox", name="1 user")
+        box.fill("Draft please, shorter")
+        page.get_by_text("edited", exact=True).wait_for()
+        page.get_by_label("How often").fill("5")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        until(page, lambda: page.locator(".answers .msg", has_text="done").count() == 5)
+        assert len(backend.calls("Draft please, shorter")) == 5
+        page.get_by_role("button", name="As it was").click()
+        assert box.input_value() == "Draft please"
+
+    def test_stop(self, page, backend):
+        backend.on("never", Reply(["one", *[" more"] * 400], gap_s=0.1))
+        page.get_by_role("textbox", name="1 user").fill("never ends")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        backend.wait_for_call("never ends")
+        page.get_by_role("button", name="Stop").click()
+        page.locator(".answers .msg", has_text="stopped").wait_for()
+
+    def test_it_can_be_used_by_everybody(self, page):
+        page.set_viewport_size(NARROW)
+        assert violations(page) == [] and sideways(page) <= 0
+
+
 class TestCompare:
     @pytest.fixture
     def two(self, start, backend):

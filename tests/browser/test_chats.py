@@ -94,7 +94,7 @@ def test_what_memory_gave_is_green_in_what_was_sent(start, looking):
     long = "Ada keeps her brother's knife, because she promised it on the night of the ferry."
     asked = {
         "type": "Standard",
-        "title": "Answer",
+        "title": "Tell on",
         "endpointName": "Model",
         "prompt": "Known: {agent1Output} Go on.",
     }
@@ -105,6 +105,7 @@ def test_what_memory_gave_is_green_in_what_was_sent(start, looking):
     (folder / "chat_summary.json").write_text(json.dumps([{"text_block": long, "hash": "h"}]), "utf-8")
     say(server, "Go on.")
     page = looking.open(server)
+    page.locator(".fallrow", has_text="Tell on").first.click()
     page.get_by_role("tab", name="Sent").click()
     page.locator("mark.given").first.wait_for()
     assert page.locator("mark.given").inner_text() == long

@@ -72,7 +72,7 @@ class TestEndpoints:
         server.post("/v1/chat/completions", asking("Hello"))
         page = looking.open(server, "#/endpoints")
         page.locator(".endpoint.well").first.wait_for()
-        page.get_by_text("2 not called yet: Model, Other").click()
+        page.locator(".unused summary").click()
         widths = {round(card.bounding_box()["width"]) for card in page.locator(".endpoint").all()}
         assert page.locator(".endpoint").count() == 3 and len(widths) == 1
         colour = "(one) => getComputedStyle(one).color"

@@ -117,7 +117,7 @@ class TestSearch:
         file = page.server.public / "Configs" / "Endpoints" / "mira" / "Found.json"
         document = json.loads(file.read_text("utf-8"))
         assert document["endpoint"] == f"http://{ollama}" and document["modelNameToSendToAPI"] == "tiny"
-        line.locator(".notes", has_text="endpoint Found").wait_for()
+        line.locator(".notes", has_text="reachable").wait_for()
         line.get_by_role("link", name="mira/Found").first.click()
         until(page, "location.hash.endsWith('/Endpoints/mira/Found.json')")
 

@@ -139,7 +139,7 @@ def test_its_times_and_counts_are_there(house, looking):
     assert re.search(r"tokens\s*(about )?\d+", page.locator(".runhead .sum").inner_text())
     page.get_by_role("button", name="Copy").click()
     off = page.locator('[role^=menuitem][aria-disabled="true"]').all_inner_texts()
-    assert [text.split("\n")[0] for text in off] == ["This request as curl", "As --explain", "Answer"]
+    assert [text.split("\n")[0] for text in off] == ["This request as curl", "Answer"]
 
 
 def test_of_others_each_of_these_places_can_hold_it(house, looking):

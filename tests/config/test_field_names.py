@@ -57,3 +57,49 @@ def test_what_is_meant(name, fields, meant):
 def test_each_of_its_words_leads_to_a_field(field):
     """Where no other field stands."""
     assert {field_meant(word, [field]) for word in OTHER_WORDS[field].split()} == {field}
+
+
+@pytest.mark.parametrize(
+    ("word", "field"),
+    [
+        ("bearer", "apiKey"),
+        ("provider", "apiTypeConfigFileName"),
+        ("expression", "condition"),
+        ("response", "content"),
+        ("workflow", "customWorkflow"),
+        ("desc", "description"),
+        ("apiBase", "endpoint"),
+        ("endpointsFolder", "endpointConfigsSubDirectory"),
+        ("llm", "endpointName"),
+        ("filename", "filepath"),
+        ("content", "input"),
+        ("answers", "is_responder"),
+        ("namedArguments", "kwargs"),
+        ("params", "args"),
+        ("lastMessages", "lastMessagesToSendInsteadOfPrompt"),
+        ("numCtx", "maxContextTokenSize"),
+        ("numPredict", "maxResponseSizeInTokens"),
+        ("model", "modelNameToSendToAPI"),
+        ("script", "module_path"),
+        ("samplers", "preset"),
+        ("userMessage", "prompt"),
+        ("query", "promptToSearch"),
+        ("timeout", "requestTimeoutSeconds"),
+        ("respond", "returnToUser"),
+        ("delimiter", "separator"),
+        ("parts", "strings"),
+        ("sysPrompt", "systemPrompt"),
+        ("tool", "toolName"),
+        ("server", "serverName"),
+        ("timeout", "timeoutSeconds"),
+        ("link", "url"),
+        ("workflowName", "workflow"),
+        ("workflowFolder", "workflowConfigsSubDirectoryOverride"),
+        ("lock", "workflowLockId"),
+        ("child", "workflowName"),
+    ],
+)
+def test_words_of_other_programs(word, field):
+    """Each field of the table has at least this one."""
+    assert field_meant(word, [field]) == field
+    assert field in OTHER_WORDS

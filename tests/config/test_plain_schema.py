@@ -13,11 +13,12 @@ from jsonschema import Draft202012Validator
 from Middleware.config import key_file, machines, named_files, validation, workflows  # noqa: F401  (state their keys)
 from Middleware.config.plain_schema import plainly_fits
 from Middleware.config.validation import schema
+from tests.shipped import shipped_files
 
 HOUSE = Path(__file__).resolve().parents[2]
 KINDS = sorted({*validation.KINDS.values(), "keys", "machines", "mcptool", "userpointer"})
 FOLDERS = {"ApiTypes": "apitype", "Endpoints": "endpoint", "Users": "user"}
-FILES = sorted(path for folder in FOLDERS for path in (HOUSE / "Public/Configs" / folder).rglob("[!_]*.json"))
+FILES = sorted(path for folder in FOLDERS for path in shipped_files(folder, "[!_]*.json"))
 
 VALUES = st.recursive(
     st.none()

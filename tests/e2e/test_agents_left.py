@@ -86,6 +86,19 @@ class Stage:
         write(public / "Configs" / "MCPServers" / "tests.json", stdio_file(self.trace))
         self.backend.script("slow child", Step(hangs=True))
         self.server = kind(public, users, ("--concurrency", "0"))
+        for user in users:
+            wait_until(
+                lambda user=user: self._offers_slow(user), self.server.process, said=lambda: self.server.log
+            )
+
+    def _offers_slow(self, user: str) -> bool:
+        """On a busy machine the MCP server does not start in the time that it has for its list, and is left alone for
+        a while."""
+        mark, body = self.body(user, Step("ok"))
+        self.server.post("/v1/chat/completions", body)
+        return any(
+            tool["function"]["name"] == "slow" for tool in self.backend.asked(mark)[0].body.get("tools", ())
+        )
 
     def close(self) -> None:
         self.server.stop()

@@ -62,6 +62,11 @@ def users(agents):
             "endpoints": {"Tools": {"endpoint": agents}},
             "workflows": {"Chat": [AGENT], "Read": [JOINED]},
         },
+        "kit": {
+            "endpoints": {"Model": {"apiTypeConfigFileName": "OllamaApiChat"}},
+            "presets": {"OllamaApiChat/kit/Warm": {"temperature": 0.5, "top_k": 40, "stop": ["never"]}},
+            "workflows": {"Chat": [{**NODE, "preset": "Warm"}]},
+        },
         "ray": {"workflows": {"Chat": [{**NODE, "readAhead": "end"}]}},
     }
 
@@ -203,6 +208,23 @@ class TestTrees:
             connection.getresponse().read()
         connection.close()
         assert len({house.trace(mark, 4)[0].trace for mark in kept}) == 4
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_what_was_asked_and_who_answered(house, stream):
+    """Samplers that are numbers, the model's own name, tokens, and the conversation."""
+    house.ask("kit", f"[DiscussionId]trip3[/DiscussionId]{(mark := a_mark())}", stream=stream)
+    request, _, call = house.trace(mark, 3)
+    assert request.attributes["gen_ai.conversation.id"] == "trip3"
+    told = {name.removeprefix("gen_ai."): value for name, value in call.attributes.items()}
+    assert (told["provider.name"], told["request.model"], told["response.model"]) == (
+        "ollama",
+        "fake",
+        "fake",
+    )
+    assert (told["request.temperature"], told["request.top_k"], told["request.stream"]) == (0.5, 40, stream)
+    assert told["usage.input_tokens"] > 0
+    assert not [name for name in told if "stop" in name]
 
 
 class TestEnds:

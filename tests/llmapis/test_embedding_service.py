@@ -158,3 +158,28 @@ def test_whoever_observes_sees_the_call(serve, rig, configs):
     EmbeddingService("E", **configs.given(), trace=node).get_embeddings(["1"])
     [call] = run.nodes[0].calls
     assert (call.kind, call.endpoint, call.outcome, call.status) == ("embedding", "E", "1 texts", 200)
+
+
+@pytest.mark.parametrize(
+    ("api_type", "answer", "usage"),
+    [
+        ("OpenAI-Embeddings", {"usage": {"prompt_tokens": 7}}, {"prompt_tokens": 7}),
+        ("OpenAI-Embeddings", {"usage": {"prompt_tokens": True}}, None),
+        ("OpenAI-Embeddings", {"usage": 7}, None),
+        ("OpenAI-Embeddings", {}, None),
+        ("Ollama-Embeddings", {"prompt_eval_count": 7}, {"prompt_tokens": 7}),
+        ("Ollama-Embeddings", {"prompt_eval_count": "7"}, None),
+    ],
+    ids=["openai", "no-number", "no-object", "not-said", "ollama", "a-text"],
+)
+def test_what_the_call_took(serve, rig, configs, api_type, answer, usage):
+    """As the backend reports it, in either form."""
+    body = {"data": [{"embedding": [1.0]}], "embeddings": [[1.0]], **answer}
+    server = serve(lambda peer: (peer.request(), peer.send(rig.json_answer(body))))
+    configs.endpoint("E", server.url, api_type)
+    observers = Observers()
+    observers.observe(SimpleNamespace(keeps_text=False, note_change=lambda run, what, node: None))
+    run = observers.begin("r1", "/api/chat")
+    node = run.node(NodeTrace("Workflows/mira/Main.json", 1, "VectorMemorySearch"))
+    EmbeddingService("E", **configs.given(), trace=node).get_embeddings(["1"])
+    assert run.nodes[0].calls[0].usage == usage

@@ -735,6 +735,26 @@ class TestFailover:
             list(batches)
         assert list(batches) == []
 
+    @pytest.mark.parametrize(
+        "behind", [[], [{"token": "", "finish_reason": None}]], ids=["tick", "nothing-visible"]
+    )
+    def test_what_has_been_seen_stays_seen(self, pair, service, monkeypatch, behind):
+        """The backup would begin the answer again: it isn't asked, whatever came behind the first word."""
+        pair(b"")
+        made = service()
+
+        def broken(call):
+            yield [{"token": "Hel", "finish_reason": None}]
+            yield behind
+            raise BackendError("E", "connection_lost", "lost")
+
+        monkeypatch.setattr(made.handler, "stream_batches", broken)
+        batches = made.stream_batches(asking(HELLO))
+        assert [next(batches), next(batches)] == [[{"token": "Hel", "finish_reason": None}], behind]
+        with pytest.raises(BackendError, match="lost"):
+            next(batches)
+        assert self.second.requests == []
+
     @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
     def test_a_cancelled_call_never_moves_on(self, configs, pair, service, monkeypatch, stream):
         """Whatever exception comes out of it."""

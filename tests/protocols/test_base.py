@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.protocols.base import ClientProtocol, Protocols, is_under
+from Middleware.protocols.base import ClientProtocol, ErrorReply, Protocols, is_under
 from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, encode_unit
 from tests.protocols.streams import chunk, framer, payloads
 
@@ -142,3 +142,27 @@ def test_a_stream_that_is_cut_off_in_a_call(api_type, reason):
     assert reason in last and "tool_use" not in last
     if api_type != "openairesponses":
         assert "tide" not in last and "wait" not in last
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, None, "invalid_request_error"),
+        (401, None, "authentication_error"),
+        (403, None, "permission_error"),
+        (404, None, "not_found_error"),
+        (404, "unknown_path", "not_found_error"),
+        (404, "model_not_found", "invalid_request_error"),
+        (405, None, "invalid_request_error"),
+        (413, None, "invalid_request_error"),
+        (415, None, "invalid_request_error"),
+        (429, None, "rate_limit_error"),
+        (499, None, "request_cancelled"),
+        (418, None, "server_error"),
+        (500, None, "server_error"),
+        (502, "backend_error", "server_error"),
+    ],
+)
+def test_the_type_of_an_error(status, code, kind):
+    """By its status; of a model that nobody has, OpenAI itself says that the request is invalid."""
+    assert ErrorReply(status, "M", code=code).kind == kind

@@ -210,6 +210,16 @@ class TestQueued:
         second.end()
         limiter.request(asker(concurrent=1, queued=1)).admit()
 
+    def test_who_ends_twice_has_left_once(self, limiter):
+        """Of a key that may run as many as it likes, too."""
+        first, second = (limiter.request(asker()) for _ in range(2))
+        first.admit()
+        second.admit()
+        assert limiter.numbers(asker().entry).running == 2
+        first.end()
+        first.end()
+        assert limiter.numbers(asker().entry).running == 1
+
     def test_many_at_once(self, limiter):
         """Exactly those that may run and wait come in."""
         outcomes, begin = [], threading.Barrier(20)

@@ -85,16 +85,18 @@ class PageFiles:
 
 _COMMENT = re.compile(rb"^[ \t]*(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*)$", re.M)
 """One that has its lines to itself."""
+_INDENT = re.compile(rb"^[ \t]+", re.M)
 
 
 def packed_form(file: Path, raw: bytes) -> bytes:
-    """What is sent to a browser that unpacks. Our own scripts go without their comments, which are a fifth of
-    them; each line stays where it is, as errors tell of it. Foreign code goes as it is: its comments are
-    licences.
+    """What is sent to a browser that unpacks. Our own scripts go without comments and indents, which are a
+    quarter of them; each line stays where it is, as errors tell of it. Foreign code goes as it is: its
+    comments are licences.
     """
     is_ours = file.suffix == ".js" and file.parent.name != "vendor"
-    sent = _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), raw) if is_ours else raw
-    return gzip.compress(sent, 9, mtime=0)
+    if is_ours:
+        raw = _INDENT.sub(b"", _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), raw))
+    return gzip.compress(raw, 9, mtime=0)
 
 
 def _etag_of(body: bytes) -> str:

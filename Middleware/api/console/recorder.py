@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from Middleware.common.types import JsonObject
@@ -73,6 +73,17 @@ def forget_texts(run: RunTrace) -> None:
         for call in node.calls:
             _forget_call(call)
         _forget_node(node)
+
+
+def without_texts(run: RunTrace) -> RunTrace:
+    """A copy as it is now, of which the lengths of texts are left."""
+    nodes: dict[int, NodeTrace] = {}
+    for node in list(run.nodes):
+        calls = [replace(call) for call in list(node.calls)]
+        nodes[id(node)] = replace(node, parent=nodes.get(id(node.parent)), calls=calls)
+    made = replace(run, nodes=list(nodes.values()), text_so_far=None)
+    forget_texts(made)
+    return made
 
 
 def _forget_call(call: CallTrace) -> None:
@@ -188,10 +199,16 @@ class Recorder:
     def runs(self) -> list[RunTrace]:
         """All that are kept, the newest first."""
         with self._lock:
-            return list(self._runs.values())[::-1]
+            kept = list(self._runs.values())[::-1]
+        return [self._shown(run) for run in kept]
 
     def run(self, run_id: str) -> RunTrace | None:
-        return self._runs.get(run_id)
+        run = self._runs.get(run_id)
+        return None if run is None else self._shown(run)
+
+    def _shown(self, run: RunTrace) -> RunTrace:
+        """Texts that another observer wants while a run lasts are not for readers of facts."""
+        return run if self.keeps_text or not run.keeps_text else without_texts(run)
 
     def kept_sizes(self) -> JsonObject:
         """`{"runs", "bytes", "limit", "odd"}`; `odd`: how many of them are there for their trouble alone."""

@@ -132,8 +132,14 @@ class TraceWriter:
         root, parent = self._sampled(run)
         if root is None or not self._make_room(count := min(count_spans(run), self._most)):
             return
-        made = trace_of(run, with_texts=self.keeps_text)
+        try:
+            made = trace_of(run, with_texts=self.keeps_text)
+        except Exception:  # one odd run must not end the traces
+            logger.exception("a run could not be made a trace")
+            self._give_back(count)
+            return
         del made.spans[count:]
+        self._give_back(count - len(made.spans))
         contexts = [root]
         self._add(made.spans, contexts, parent)
         self._open[run] = _OpenTrace(made, contexts)
@@ -166,6 +172,11 @@ class TraceWriter:
                 self._start()
             self._spans += count
             return True
+
+    def _give_back(self, count: int) -> None:
+        """So many spans that room was made for did not come: what goes on has none yet."""
+        with self._lock:
+            self._spans -= count
 
     def _start(self) -> None:
         """Not before there is work: a server may fork after it was put together. The lock is held."""

@@ -119,10 +119,10 @@ def test_a_version_that_a_browser_has(held, known):
 
 
 class TestComments:
-    SCRIPT = b'// @ts-check\n/** What it is.\n * @param {string} a */\nlet a = "// text"; // kept\n  // gone\nb("http:");\n'
+    SCRIPT = b'// @ts-check\n/** What it is.\n * @param {string} a */\nlet a = "// text"; // kept\n  // gone\n  b("http:");\n'
 
     def test_our_scripts_are_sent_without_them(self, tmp_path):
-        """Each line stays where it is."""
+        """Nor their indents; each line stays where it is."""
         sent = gzip.decompress(packed_form(tmp_path / "runs" / "run.js", self.SCRIPT))
         assert sent == b'\n\n\nlet a = "// text"; // kept\n\nb("http:");\n'
 

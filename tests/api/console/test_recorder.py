@@ -64,6 +64,53 @@ def runs():
     return Runs()
 
 
+class TestTextsThatAreNotForReaders:
+    """Another observer wants texts (traces do), and this console was told to keep facts only."""
+
+    @pytest.fixture
+    def run(self):
+        """One that runs, with a node in a node."""
+        self.runs = Runs(memory_mb=0)
+        self.runs.observers.observe(Wanting())
+        run = self.runs.begin()
+        run.said, run.text_so_far = "my secret plan", lambda: "my secret answer"
+        outer = run.node(NodeTrace("Workflows/mira/Main.json", 1, "CustomWorkflow", output="my secret")).node
+        inner = run.node(NodeTrace("Workflows/mira/Sub.json", 1, "Standard", parent=outer)).node
+        inner.calls.append(
+            CallTrace("model", "Big", "openAIChatCompletion", "m", body=b"my secret", raw="my secret")
+        )
+        return run
+
+    @pytest.mark.parametrize("ended", [False, True])
+    def test_they_are_left_out(self, run, ended):
+        """Of a run that goes on, and of one that has ended; facts and lengths are there."""
+        if ended:
+            run.end("done")
+        for shown in (self.runs.recorder.run(run.id), *self.runs.recorder.runs()):
+            assert "my secret" not in repr(
+                [vars_of(one) for one in (shown, *shown.nodes, shown.nodes[1].calls[0])]
+            )
+            assert (shown.keeps_text, shown.text_so_far) == (False, None)
+            assert shown.nodes[1].parent is shown.nodes[0]
+            assert shown.nodes[1].calls[0].body_left_out == len("my secret")
+
+    def test_the_other_observer_keeps_them(self, run):
+        """A look takes nothing away."""
+        self.runs.recorder.run(run.id)
+        assert (run.said, run.nodes[0].output, run.keeps_text) == ("my secret plan", "my secret", True)
+
+
+class Wanting:
+    keeps_text = True
+
+    def note_change(self, run, what, node):
+        """Nothing."""
+
+
+def vars_of(thing):
+    return {name: getattr(thing, name) for name in thing.__slots__}
+
+
 class TestWhatIsKept:
     def test_the_newest_come_first(self, runs):
         """Those that wait and run among them."""

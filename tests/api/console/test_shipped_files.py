@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from Middleware.workflows.checks.config_check import checked_tree
 from tests.api.console.config_house import House, recorder
 from tests.api.console.conftest import a_hub
+from tests.shipped import CONFIGS, shipped_files
 
-SHIPPED = Path(__file__).resolve().parents[3] / "Public" / "Configs"
-FILES = [path.relative_to(SHIPPED).as_posix() for path in sorted(SHIPPED.rglob("*.json"))]
-USERS = [path.stem for path in sorted((SHIPPED / "Users").glob("*.json")) if not path.stem.startswith("_")]
+FILES = [path.relative_to(CONFIGS).as_posix() for path in shipped_files()]
+USERS = [path.stem for path in shipped_files("Users") if not path.stem.startswith("_")]
 BY_HAND = ("Users/", "ApiTypes/", "MCPServers/")
 
 
@@ -21,7 +20,7 @@ BY_HAND = ("Users/", "ApiTypes/", "MCPServers/")
 def examples(tmp_path_factory) -> House:
     """A copy of the tree that ships; every user of it is served."""
     root = tmp_path_factory.mktemp("examples") / "Public" / "Configs"
-    shutil.copytree(SHIPPED, root)
+    shutil.copytree(CONFIGS, root)
     hub = a_hub(
         snapshot=lambda: checked_tree(root).snapshot(), served_users=lambda: USERS, recorder=recorder()
     )

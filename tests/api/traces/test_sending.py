@@ -102,10 +102,11 @@ class TestATrace:
 
     def test_what_ends_behind_the_run(self, start, collector):
         """Hangs at its node in the same trace, when it has ended."""
-        run = a_run(start())
+        run = a_run(writer := start())
         ahead = a_call(a_node(run), "prefill", ended=0.0, model="ahead")
         end(run)
         collector.wait_for(2)
+        wait_until(lambda: writer.waiting == 0)
         ahead.ended = run.ended + 1
         run.settle()
         spans = collector.wait_for(3)
@@ -120,6 +121,16 @@ class TestATrace:
         end(run)
         collector.wait_for(MOST_WAITING)
         assert len(collector.traces()) == 1
+
+    def test_an_odd_run(self, start, collector, monkeypatch, caplog):
+        """Costs its own trace alone."""
+        writer = start()
+        with monkeypatch.context() as broken:
+            broken.setattr(sending, "trace_of", lambda run, with_texts: run.no_such_thing)
+            observed(writer)
+        assert ("could not be made a trace" in caplog.text, writer.waiting) == (True, 0)
+        observed(writer)
+        assert len(collector.wait_for(3)) == 3
 
     def test_odd_texts(self, start, collector):
         """One span that no collector could read must not cost the others of its batch."""

@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from flask import Flask
 
+from Middleware.api.api_server import ApiServer
 from Middleware.api.traces.switch import captures_texts, traces_wanted, why_no_traces
 
 BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
@@ -75,3 +77,38 @@ def test_nothing_is_loaded_when_they_are_off():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+class TestAServerThatCannotSend:
+    """It starts all the same, with one line that says why."""
+
+    @pytest.fixture
+    def line(self, monkeypatch, caplog):
+        """`line(name=value)`: what is logged at a start with this environment."""
+
+        def start(**environ):
+            for name, value in {**BASE, **environ}.items():
+                monkeypatch.setenv(name, value)
+            server = ApiServer(Flask("house"))
+            assert not any(one.__class__.__name__ == "TraceWriter" for one, _ in server.door.observers._all)
+            [record] = [one for one in caplog.records if "traces" in one.getMessage()]
+            return record.getMessage()
+
+        return start
+
+    def test_the_extra_is_missing(self, line, monkeypatch):
+        """How it is installed."""
+        monkeypatch.setitem(sys.modules, "Middleware.api.traces.sending", None)
+        assert line().endswith('install the extra with: python -m pip install -e ".[otel]"')
+
+    def test_a_protocol_that_is_not_there(self, line):
+        """Which one is."""
+        said = line(OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+        assert said == (
+            "no traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc', and only 'http/protobuf' is supported"
+        )
+
+    def test_a_setting_that_is_wrong(self, line):
+        """What the library says of it."""
+        pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed (`test` has it)")
+        assert "OTEL_SPAN_EVENT_COUNT_LIMIT" in line(OTEL_SPAN_EVENT_COUNT_LIMIT="many")

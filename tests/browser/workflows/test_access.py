@@ -68,7 +68,27 @@ def other(page):
     page.wait_for_selector(".beside.alone .cm-line")
 
 
-STATES = (chosen_with_child, completing, searching, broken, trying, dry, new, other)
+def filling(page):
+    page.locator('.node[data-n="5"]').click()
+    page.get_by_role("tab", name="Form").click()
+    page.wait_for_selector('[data-field="prompt"] .cm-content')
+    page.wait_for_selector(".nodebar")
+
+
+def adding(page):
+    filling(page)
+    page.locator('.plus[aria-label="Add a node before node 4"]').click()
+    page.wait_for_selector(".palette .opt")
+
+
+def losing(page):
+    filling(page)
+    page.locator('.node[data-n="1"]').click()
+    page.get_by_role("button", name="Remove", exact=True).click()
+    page.get_by_role("button", name="Do it anyway").wait_for()
+
+
+STATES = (chosen_with_child, completing, searching, broken, trying, dry, new, other, filling, adding, losing)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -96,7 +116,9 @@ def test_axe_finds_nothing_in_a_conflict(theme, server, file, tab, looking):
     assert violations(page) == []
 
 
-@pytest.mark.parametrize("state", [trying, dry, new, broken], ids=lambda state: state.__name__)
+@pytest.mark.parametrize(
+    "state", [trying, dry, new, broken, filling, adding], ids=lambda state: state.__name__
+)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_state_scrolls_the_page_sideways(width, state, server, file, tab):
     """At any width."""

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 
 GUARD_MS = 75
 """For so long CodeMirror's list of completions takes no key (`interactionDelay`)."""
-TEMPLATES = ("chat", "draft-critic-answer", "parallel", "branch", "empty")
+TEMPLATES = ("chat", "draft-critic-answer", "parallel", "branch", "router", "agent", "memory", "empty")
 
 
 @pytest.fixture

@@ -170,3 +170,48 @@ class TestList:
         form.get_by_role("button", name="More").click()
         form.get_by_role("menuitem", name="Run beside the one before").click()
         form.get_by_role("alert").get_by_text("cannot run at the same time").wait_for()
+
+
+class TestFromEmpty:
+    """From a tree with a found server to a workflow that answers, in 20 actions: a chord, a click or a text each."""
+
+    NAME = "Reviewed"
+
+    def check(self, served, page, actions):
+        page.get_by_text("Saved.").wait_for()
+        nodes = json.loads(
+            (served.public / f"Configs/Workflows/mira/{self.NAME}.json").read_text("utf-8").partition("\n")[2]
+        )["nodes"]
+        assert [node["title"] for node in nodes] == ["Draft", "Critic", "Answer"]
+        assert nodes[2]["prompt"] == "Mend {agent1Output}"
+        assert page.locator(".probs li, .fault.error, .prob.error").count() == 0
+        assert actions <= 20
+
+    @pytest.fixture
+    def begun(self, served, tab):
+        (served.public / f"Configs/Workflows/mira/{self.NAME}.json").unlink(missing_ok=True)
+        page = tab(served, ADDRESS, side="")
+        page.wait_for_selector(".node >> nth=5")
+        return page
+
+    def test_with_the_pointer(self, served, begun):
+        page, actions = begun, 0
+
+        def act(deed, *given):
+            nonlocal actions
+            actions += 1
+            deed(*given)
+
+        act(page.get_by_role("button", name="New", exact=True).click)
+        act(page.get_by_role("textbox", name="Name", exact=True).fill, self.NAME)
+        act(page.get_by_role("radio", name="draft-critic-answer").check)
+        act(page.get_by_role("button", name="Create").click)
+        page.wait_for_selector('.node[data-n="3"]')
+        act(page.locator('.node[data-n="3"]').click)
+        act(page.get_by_role("combobox", name="Add a field").fill, "prompt")
+        act(page.get_by_role("option", name="Prompt prompt The user turn").click)
+        act(page.locator('[data-field="prompt"] .cm-content').fill, "Mend {agent1Output}")
+        act(page.locator('[data-field="latePrompt"]').get_by_role("button", name="Reset").click)
+        until(page, lambda: page.get_by_role("button", name="Save", exact=True).is_enabled())
+        act(page.get_by_role("button", name="Save", exact=True).click)
+        self.check(served, page, actions)

@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.common.errors import RequestCancelled, WorkflowError
 from Middleware.llmapis.handlers.backends import backend
+from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.compacted_messages import OLD_FILE
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
@@ -328,6 +329,17 @@ class TestDemandedCall:
         asked = structured.model.calls[0]
         assert asked.tools is None and asked.schema["properties"]["name"] == {"const": "look"}
         assert "look" in asked.conversation[0]["content"]
+
+    def test_what_came_with_it_stays(self, structured, stream):
+        """Thoughts and what the call took; where there is none, nothing stands in its place."""
+        structured.endpoint("chat", apiTypeConfigFileName="Chat", reasoningOutput="field")
+        usage = {"prompt_tokens": 3, "completion_tokens": 2}
+        structured.model.replies = [LlmText(self.GOOD, thinking="hm", usage=usage)]
+        with_facts = self.asked(structured, stream)
+        structured.model.replies = [self.GOOD]
+        without = self.asked(structured, stream)
+        assert with_facts.thinking == "hm" and usage.items() <= with_facts.usage.items()
+        assert with_facts.tool_calls and without.tool_calls and not without.thinking
 
     def test_required_means_any_of_the_tools(self, structured, stream):
         """The instruction follows the node's system prompt."""

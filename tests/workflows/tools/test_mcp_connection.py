@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from Middleware.workflows.tools.mcp_connection import (
     innermost,
 )
 from Middleware.workflows.tools.mcp_request import McpServer, MCPToolCallError
+from tests.patience import PATIENCE_S
 
 WEB = McpServer("web", "streamable_http", url="http://tools.example/mcp")
 
@@ -152,3 +154,37 @@ class TestLog:
         monkeypatch.setattr(ClientSession, "initialize", greet)
         assert connected(WEB) == "connected"
         assert caplog.messages == [f"MCP server 'web': the connection ended: {told}"]
+
+
+class TestEnd:
+    """Of a connection that is still being made: its server's name leads nowhere yet."""
+
+    @staticmethod
+    def ended(end):
+        """Whether its task counts as cancelled. `end(connection)` ends it."""
+
+        async def connect():
+            looking_up, go_on = asyncio.Event(), threading.Event()
+            loop = asyncio.get_running_loop()
+
+            def resolver(host, port):
+                loop.call_soon_threadsafe(looking_up.set)
+                go_on.wait(PATIENCE_S)
+                return ["127.0.0.1"]
+
+            server = replace(WEB, block_private_addresses=True)
+            connection = McpConnection(server, lambda *_: None, lambda line: None, resolver)
+            await looking_up.wait()
+            end(connection)
+            await asyncio.wait([connection.task])
+            go_on.set()
+            return connection.task.cancelled()
+
+        return asyncio.run(connect())
+
+    def test_one_that_is_stopped_ends_as_planned(self):
+        assert not self.ended(lambda connection: connection.stop())
+
+    def test_one_that_is_cancelled_by_others_is_cancelled(self):
+        """Its loop ends: nobody may take that for an end of its own."""
+        assert self.ended(lambda connection: connection.task.cancel())

@@ -102,3 +102,20 @@ def test_it_tells_what_a_run_looks_up(values, text):
         LiveValues(values).names_looked_up(text)
     )
     assert asked == told or (filled.unknown and asked <= told)
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ({"a": "I am {b}", "b": "plain"}, {("a",): "I am {b}"}),
+        ({"a": "{b[k][0]}", "b": {"k": ["{c}"]}}, {("a",): "{b[k][0]}", ("b", "k", 0): "{c}"}),
+        ({"a": "plain"}, {}),
+        ({"a": 5}, {}),
+        ({"a": ["{"]}, {}),
+        ({"a": {"{": "{b}"}}, {}),
+    ],
+    ids=["a-text", "an-item", "nothing-to-fill", "a-number", "a-list", "an-object"],
+)
+def test_the_texts_behind_a_placeholder(values, texts):
+    """Those alone that are filled in their turn, each at its place."""
+    assert LiveValues(values).texts_behind(placeholders("{a}")) == texts

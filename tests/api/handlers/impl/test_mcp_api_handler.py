@@ -324,14 +324,14 @@ class TestItsPlaceInTheHouse:
         app, held, told = serve(), Held(engine), []
 
         class Rows:
-            keeps_text = True
+            keeps_text, changes = True, ("waiting",)
 
             def note_change(self, run, what, node):
                 told.append((run.state, run.user, run.model, run.front, run.said))
 
         first = in_background(lambda: ask(app.test_client(), tool_call()))
         assert held.began.wait(PATIENCE_S)
-        app.door.observers.observe(Rows(), ("waiting",))
+        app.door.observers.observe(Rows())
         second = in_background(lambda: ask(app.test_client(), tool_call({"port": "Ulm"})))
         wait_until(lambda: app.door.traffic.waiting())
         held.free.set()

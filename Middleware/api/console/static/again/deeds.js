@@ -40,6 +40,13 @@ export function FromHere({ run, node }) {
   return html`<${Opener} start=${node.number} off=${whyNot(run)} look="small" words="Run again from here" />`;
 }
 
+/** The way to the page where a call of a model is asked again. @param {{run: Run, node: Node, call:
+ * import("../shared/types.js").Call | null}} props */
+export const AskLink = ({ run, node, call }) =>
+  call?.kind === "model" && call.body && !call.body.left_out && !run.private
+    ? html`<a href=${addressOf("runs", [run.id, "ask", String(node.i), String(call.k)])}>Ask again</a>`
+    : null;
+
 /** @param {{start: number | null, off: string, look: string, words: string}} props */
 const Opener = ({ start, off, look, words }) =>
   html`<button type="button" class=${look} aria-disabled=${Boolean(off) || null} title=${off || null}
@@ -65,4 +72,7 @@ export const RepeatOf = ({ run }) =>
     href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
 
 /** @param {import("../shared/types.js").Summary | Run} run */
-export const repeatWords = (run) => (run.again_of ? `again of ${clock(run.again_of.wall)}` : "");
+export const repeatWords = (run) => {
+  if (!run.again_of) return "";
+  return run.path === "/console/api/ask" ? "asked again" : `again of ${clock(run.again_of.wall)}`;
+};

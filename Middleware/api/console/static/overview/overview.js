@@ -51,8 +51,11 @@ function Servers({ all }) {
       one,
     ) => html`<li><a class="state failed" href="#/endpoints" title=${stateWords(one)}><${Mark} state="failed" />
       ${shown(one)}<span class="dim"> failing</span></a></li>`,
-  )}${rest && html`<li><a class="state" href="#/endpoints">${counted(all.length - down.length, "endpoint")}
-    <span class="dim">: ${rest}</span></a></li>`}</ul>`;
+  )}${
+    rest &&
+    html`<li><a class="state" href="#/endpoints">${counted(all.length - down.length, "endpoint")}:<span class="dim">
+      ${` ${rest}`}</span></a></li>`
+  }</ul>`;
 }
 
 /** @param {{ data: any }} props */

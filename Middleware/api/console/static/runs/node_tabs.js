@@ -1,7 +1,7 @@
 // @ts-check
 // What is known of the chosen node: what was sent, what came, what it gave, how it is written, the facts.
 import { html } from "../vendor/preact.js";
-import { FromHere } from "../again/deeds.js";
+import { AskLink, FromHere } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { Came } from "./came.js";
 import { hueOf } from "../shared/hues.js";
@@ -37,7 +37,8 @@ export function NodeTabs({ run, node, k, tab, choose }) {
       node.endpoint &&
       html`<a class=${`chip c${hueOf(node.endpoint)}`} href="#/endpoints"
       title=${`Endpoint ${node.endpoint}`}>${node.endpoint}</a>`
-    }<${FromHere} run=${run} node=${node} /></div>
+    }<${FromHere} run=${run} node=${node} />
+      <${AskLink} run=${run} node=${node} call=${call} /></div>
   <${Tabs} label=${`Node ${node.number}, ${name}`} tabs=${TABS} chosen=${shown} choose=${choose}
     right=${where}>
     ${shown === "sent" && html`<${Sent} key=${`${node.i}.${k}`} run=${run} node=${node} call=${call} none=${none} />`}

@@ -29,7 +29,21 @@ const TELLING_MS = 10_000;
 const AFTER_S = 1;
 
 /** @param {{place: import("../shared/types.js").Place}} props */
-export function Page({ place }) {
+export const Page = ({ place }) =>
+  place.parts[1] === "ask" ? html`<${AskPage} place=${place} />` : html`<${RunsPage} place=${place} />`;
+
+/** A call of a run that is asked again, `#/runs/<id>/ask/<i>/<k>`. @param {{place:
+ * import("../shared/types.js").Place}} props */
+function AskPage({ place }) {
+  const { data: code, error } = useCode("ask", () => import("../again/ask.js"));
+  const [id, , i, k] = place.parts;
+  return code
+    ? html`<${code.AskAgain} key=${place.parts.join("/")} id=${id} i=${Number(i)} k=${Number(k)} />`
+    : html`<${Missing} error=${error} again=${() => location.reload()} />`;
+}
+
+/** @param {{place: import("../shared/types.js").Place}} props */
+function RunsPage({ place }) {
   const id = place.parts[0] ?? "";
   const filter = Object.fromEntries(FILTERS.map((name) => [name, place.query.get(name) ?? ""]));
   const filtered = FILTERS.some((name) => filter[name]);
@@ -165,7 +179,8 @@ function Row({ run: told, open, unasked, scale, filter }) {
   const run = grown(told, useNow(isActive(told)));
   const said = run.private
     ? html`<${Lock} />private: times and counts only`
-    : html`${run.again_of && html`<b>again of ${clock(run.again_of.wall)}</b> `}${
+    : html`${run.again_of && html`<b>${run.path === "/console/api/ask" ? "asked again"
+        : `again of ${clock(run.again_of.wall)}`}</b> `}${
         run.task && `task: ${run.task} `
       }${run.said}`;
   const other = otherWorkflow(run);

@@ -38,7 +38,12 @@ export function Waterfall({ run, chosen, call = 0, choose, ends = true }) {
     if (folds.some((i) => !open.has(i))) setOpen(new Set([...open, ...folds]));
   }, [chosen, active]);
   useOneStop(box, "button.fallrow, .foldline button", false);
-  useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [chosen, call]);
+  useEffect(() => {
+    // Where the whole page scrolls, the details are what is wanted.
+    const fall = box.current?.parentElement;
+    if (fall && fall.scrollHeight > fall.clientHeight)
+      fall.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen, call]);
   const [begin] = shape;
   const slot = begin?.[0] === "queue" && begin[1] >= SLOT_S ? begin[1] : 0;
   const rows = rowsOf(run.nodes, open);

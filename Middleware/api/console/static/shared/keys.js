@@ -23,6 +23,8 @@ const TABLE = [
   ["F6", "next part of the page; with Shift the one before"],
   ["F1", "help"],
   ["F8", "next problem"],
+  ["Alt+up, Alt+down", "move a node"],
+  ["Insert", "add a node after this one"],
   ["Ctrl+S", "save"],
   ["?", "this list"],
 ];

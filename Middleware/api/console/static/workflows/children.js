@@ -3,6 +3,7 @@
 import { html, useState } from "../vendor/preact.js";
 import { pathInAddress } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
+import { ask, state } from "../shared/server.js";
 import { addressOf, below } from "./workflow_place.js";
 
 /**
@@ -24,7 +25,8 @@ export function Children({ node, place, level, Picture }) {
   const unfolded = node.children.find((child) => child.label === open && child.path);
   return html`<ul class="fork" role="list" aria-label=${`workflows of node ${node.n}`}>
       ${node.children.map(
-        (child) => html`<${Pill} key=${child.label} child=${child} place=${place} mayOpen=${level < DEEPEST}
+        (child) => html`<${Pill} key=${child.label} child=${child} place=${place}
+        mayMake=${level === 1} mayOpen=${level < DEEPEST}
         open=${child.label === open} turn=${() => setOpen(child.label === open ? null : child.label)} />`,
       )}
     </ul>
@@ -32,8 +34,10 @@ export function Children({ node, place, level, Picture }) {
       Picture=${Picture} />`}`;
 }
 
-/** @param {{child: Child, place: Place, mayOpen: boolean, open: boolean, turn: () => void}} props */
-function Pill({ child, place, mayOpen, open, turn }) {
+/**
+ * @param {{child: Child, place: Place, mayMake: boolean, mayOpen: boolean, open: boolean, turn: () => void}} props
+ */
+function Pill({ child, place, mayMake, mayOpen, open, turn }) {
   const name = child.text ? "own text" : (child.workflow ?? "unknown");
   return html`<li class="leaf">
     <span>${child.label && html`<small>${child.label}</small>`}
@@ -41,7 +45,26 @@ function Pill({ child, place, mayOpen, open, turn }) {
         ? "" : "dim"}>${name}</span>`}</span>
     ${child.path && mayOpen && html`<button type="button" class="unfold" aria-expanded=${open} aria-label=${`${open
       ? "fold" : "open here"}: ${name}`} onClick=${turn}>${open ? "fold" : "open here"}</button>`}
+    ${mayMake && !child.path && !child.text && child.workflow && html`<${Make} name=${child.workflow}
+      place=${place} />`}
   </li>`;
+}
+
+/**
+ * Behind a name that leads nowhere: makes the file in the folder of this one, and opens it.
+ * @param {{name: string, place: Place}} props
+ */
+function Make({ name, place }) {
+  const [failed, setFailed] = useState("");
+  if (!(state.value?.rights ?? []).includes("save")) return null;
+  const path = `${place.path.split("/").slice(0, -1).join("/")}/${name}.json`;
+  const make = () =>
+    ask("workflows", { method: "POST", body: { path, template: "chat" } }).then(
+      () => location.assign(addressOf(below(place, path))),
+      (/** @type {Error} */ error) => setFailed(error.message),
+    );
+  return html`<button type="button" class="unfold" aria-label=${`Make ${name}`} onClick=${make}>Make</button>
+    ${failed && html`<span class="bad" role="alert">${failed}</span>`}`;
 }
 
 /** A child's own picture. @param {{child: Child, place: Place, level: number, Picture: unknown}} props */

@@ -44,7 +44,8 @@ const theme = cm.EditorView.theme({
   ".cm-lintRange": {
     backgroundImage: "none !important",
     textDecoration: "underline wavy 1px",
-    textUnderlineOffset: "3px",
+    textUnderlineOffset: "4px",
+    textDecorationSkipInk: "none",
   },
   ".cm-lintRange-error": { textDecorationColor: "var(--bad)" },
   ".cm-lintRange-warning": { textDecorationColor: "var(--wait)" },

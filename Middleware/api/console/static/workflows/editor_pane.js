@@ -44,7 +44,8 @@ export function EditorPane(props) {
       ${looksBack && !conflict && Earlier && html`<${Earlier} path=${file.path} now=${draft.text.current}
         reason=${reason} restore=${restore} close=${() => lookBack(false)} />`}
       ${tab === "form" && !conflict && !looksBack && html`<div class="formpart">${Form ? html`<${Form} draft=${draft}
-        hand=${hand} n=${props.n} choose=${props.choose} reason=${reason} known=${known} focusOn=${props.focusOn}
+        hand=${hand} n=${props.n} choose=${props.choose} reason=${reason} known=${known} file=${file}
+        focusOn=${props.focusOn}
         toText=${() => props.turnTo("text")} />` : html`<p class="formword dim" role="status">loading</p>`}</div>`}
       <div class="textpart" hidden=${conflict !== null || looksBack || tab === "form"}>
         ${TextEditor ? html`<${Written} ...${props} known=${known} Editor=${TextEditor} />`

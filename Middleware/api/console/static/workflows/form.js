@@ -2,6 +2,9 @@
 // The form of the chosen node, over the document that Text holds: each change is the smallest edit of it. Ctrl+Z
 // anywhere in it undoes there. Source: spec workbench.md 1.
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { useTold } from "../shared/asked.js";
+import { ask } from "../shared/server.js";
+import { counted } from "../shared/words.js";
 import { namesOf, variables } from "./completion.js";
 import { Field } from "./form_field.js";
 import { fieldOf, firstValue, formOf, found, isJson, labelOf } from "./form_model.js";
@@ -18,6 +21,7 @@ import { addressOf } from "./workflow_place.js";
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {{draft: import("./file_view.js").Draft, hand: {current: import("./text.js").Hand | null}, n: number | null,
  *   choose: (n: number) => void, reason: string, known: Known | null, toText: () => void,
+ *   file: import("./workflow_types.js").WorkflowFile,
  *   focusOn: import("./file_view.js").FocusOn}} Props
  */
 
@@ -111,7 +115,7 @@ function NodeForm(props) {
  * Edits of the members of a list or map.
  * @param {(make: (text: string, node: Tree) => Change[], event?: string) => void} change
  * @param {string} name
- * @returns {import("./form_controls.js").Within}
+ * @returns {import("./form_field.js").Within}
  */
 function within(change, name) {
   const into = (/** @type {(text: string, holder: Tree) => Change[]} */ make, event = "form") =>
@@ -171,11 +175,13 @@ export function focusField(box, name, at) {
 /** What helps to fill fields in: names that exist, variables, and how a placeholder looks.
  * @param {Props} props @param {number} n @param {Tree} node @param {Tree} root @param {Known} known @param {Problem[]}
  *   problems */
-function useHints({ draft }, n, node, root, known, problems) {
+function useHints({ draft, file }, n, node, root, known, problems) {
   const graph = draft.good?.graph;
   const hues = useMemo(() => huesOf(graph?.nodes ?? []), [graph]);
   const own = graph?.nodes.find((one) => one.n === n);
+  const given = useGiven(file, graph);
   return {
+    given,
     namesFor: (/** @type {string} */ form) => {
       const list = namesOf(form);
       return list ? (known.names[list] ?? []) : [];
@@ -198,6 +204,27 @@ function useHints({ draft }, n, node, root, known, problems) {
 }
 
 /** @typedef {ReturnType<typeof useHints>} Hints */
+
+const OUTPUT = /^agent(\d+)Output$/;
+
+/**
+ * What an output gave in the last run of the file; `words` empty: only its length is known, null: nothing is.
+ * @param {import("./workflow_types.js").WorkflowFile} file
+ * @param {import("./workflow_types.js").GraphShape | undefined} graph
+ * @returns {(name: string) => {words: string, length: string} | null}
+ */
+function useGiven({ path, last }, graph) {
+  const run = useTold(last?.id ?? "", (signal) => ask(`runs/${encodeURIComponent(last?.id ?? "")}`, { signal }));
+  return (name) => {
+    const number = Number(OUTPUT.exec(name)?.[1] ?? 0);
+    const now = graph?.nodes.find((node) => node.n === number);
+    const ran = run.data?.nodes.find(
+      (/** @type {any} */ node) => node.workflow === path && node.number === number && node.type === now?.type,
+    );
+    if (!ran?.output || (ran.title || ran.type) !== now?.title) return null;
+    return { words: ran.output.start ?? "", length: counted(ran.output.chars, "character") };
+  };
+}
 
 /**
  * Fields that are not there yet, found by name and by what they do.

@@ -2,9 +2,9 @@
 // The picture of a workflow: its nodes in their order, from top to bottom, and who uses whose output at the right.
 // A list for the keyboard and for screen readers; the arcs are drawn over it and say nothing that the words do not.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { Card } from "./card.js";
 import { Children } from "./children.js";
-import { arcsOf, edgesOf, huesOf } from "./lanes.js";
+import { arcsOf, edgesOf, huesOf, shownName } from "./lanes.js";
+import { seconds } from "../shared/words.js";
 
 /**
  * @typedef {import("./workflow_types.js").GraphShape} GraphShape
@@ -177,3 +177,43 @@ function pathOf({ x1, y1, x2, y2, edge: x }) {
   const into = `q0 ${round} ${-round} ${round}H${x2 + 4}m5 -4l-5 4l5 4`;
   return `${out}V${y2 - round}${into}`;
 }
+
+// --- one node: number, title, time, type, endpoint, whom it uses, and its problems in words ---
+
+const SHOWN_PROBLEMS = 3;
+
+/**
+ * @param {{node: GraphNode, problems: Problem[], time: {s: number | null, state: string} | null, hue: Map<string,
+ *   number>, chosen: boolean,
+ *   near: boolean, tabbable: boolean, choose: () => void, hover: (n: number | null) => void}} props
+ */
+function Card({ node, problems, time, hue, chosen, near, tabbable, choose, hover }) {
+  const name = node.endpoint && shownName(node.endpoint);
+  const colour = name ? { "--ec": `var(--e${hue.get(name)})` } : {};
+  const used = [...new Set(node.uses.map(({ n }) => n))].sort((a, b) => a - b);
+  return html`<button type="button" class=${near ? "node near" : "node"} data-n=${node.n} style=${colour}
+    tabIndex=${tabbable ? 0 : -1}
+      aria-current=${chosen || null} onClick=${choose}
+      onMouseEnter=${() => hover(node.n)} onMouseLeave=${() => hover(null)} onFocus=${() => hover(node.n)}
+        onBlur=${() => hover(null)}>
+    <span class="nhead"><${Unseen}>node <//><span class="n">${node.n}</span><${Unseen}>, <//><span class="ntitle">
+    ${node.title}</span>
+      ${node.answers && html`<${Unseen}>, <//><span class="flag">answers</span>`}${node.after &&
+        html`<${Unseen}>, after the answer<//>`}
+      ${time && html`<${Unseen}>, <//><span class="tm">${timeOf(time)}</span>`}</span>
+    <span class="ty"><${Unseen}>, <//><span>${node.type}${!node.known && " (runs as Standard)"}</span>
+    ${name && html`<${Unseen}>, endpoint <//><span class="ep">${name}</span>`}
+      ${used.length > 0 && html`<${Unseen}>, <//><span class="uses">uses ${used.join(", ")}</span>`}</span>
+    ${node.alone && html`<span class="why"><${Unseen}>, <//>not in parallel: ${node.alone}</span>`}
+    ${problems.slice(0, SHOWN_PROBLEMS).map(({ level, message }) => html`<span class=${`prob ${level}`}>
+    <${Unseen}>, ${level}: <//>${message}</span>`)}
+    ${problems.length > SHOWN_PROBLEMS && html`<span class="why">and ${problems.length - SHOWN_PROBLEMS} more</span>`}
+  </button>`;
+}
+
+/** Words that a screen reader hears and nobody sees. @param {{children: unknown}} props */
+const Unseen = ({ children }) => html`<span class="unseen">${children}</span>`;
+
+/** @param {{s: number | null, state: string}} time */
+const timeOf = ({ s, state }) =>
+  [state === "done" ? "" : state.replace(/_/g, " "), s === null ? "" : seconds(s)].filter(Boolean).join(" ");

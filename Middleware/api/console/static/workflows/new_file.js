@@ -6,13 +6,17 @@ import { addressOf, nameOf } from "./workflow_place.js";
 
 /** @typedef {import("./workflow_types.js").WorkflowTree} WorkflowTree */
 
-/** Templates of the server, each with its line. */
+/** Templates of the server, each with its line and how many nodes stand in each of its rows.
+ * @type {[string, string, number[]][]} */
 const TEMPLATES = [
-  ["chat", "one model answers the conversation"],
-  ["draft-critic-answer", "a draft, a critic, and the corrected answer"],
-  ["parallel", "two nodes read the message at the same time, and a third answers"],
-  ["branch", "a model sorts the message, and the workflow that fits continues"],
-  ["empty", "one node with a fixed text, without a model"],
+  ["chat", "one model answers the conversation", [1]],
+  ["draft-critic-answer", "a draft, a critic, and the corrected answer", [1, 1, 1]],
+  ["parallel", "two nodes read the message at the same time, and a third answers", [2, 1]],
+  ["branch", "a model sorts the message, and the workflow that fits continues", [1, 1]],
+  ["router", "a model names the subject, and the workflow for it answers", [1, 1]],
+  ["agent", "a model that looks things up on the web before it answers", [1]],
+  ["memory", "a summary of the chat is read before the answer and rewritten after it", [1, 1, 1, 1]],
+  ["empty", "one node with a fixed text, without a model", [1]],
 ];
 
 /**
@@ -42,8 +46,8 @@ export function NewFile({ tree, path, user, made, close }) {
     }
   };
   const begins = [
-    ...TEMPLATES.map(([name, line]) => [name, name, line]),
-    ...(path ? [[`copy:${path}`, "copy", `a copy of ${nameOf(path)}`]] : []),
+    ...TEMPLATES.map(([name, line, rows]) => ({ value: name, name, line, rows })),
+    ...(path ? [{ value: `copy:${path}`, name: "copy", line: `a copy of ${nameOf(path)}`, rows: [] }] : []),
   ];
   return html`<form class="newfile" aria-label="New workflow" onSubmit=${make}
     onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && close()}>
@@ -54,11 +58,12 @@ export function NewFile({ tree, path, user, made, close }) {
     <label>Name <input name="name" ref=${field} required pattern="[^\\/]+" /></label>
     <fieldset><legend>Start with</legend>
       ${begins.map(
-        (
-          [value, name, line],
-          at,
-        ) => html`<label class="choice"><input type="radio" name="template" value=${value} defaultChecked=${at === 0} />
-        <span><b>${name}</b> <span class="dim">${line}</span></span></label>`,
+        ({ value, name, line, rows }, at) => html`<label class="choice">
+          <input type="radio" name="template" value=${value}
+          defaultChecked=${at === 0} />
+        <span><b>${name}</b> <span class="dim">${line}</span></span>
+        <span class="rows" aria-hidden="true">${rows.map((count) => html`<i>${Array.from({ length: count },
+          () => html`<b></b>`)}</i>`)}</span></label>`,
       )}</fieldset>
     <label>Endpoint <input name="endpoint" placeholder="the user's first one" /></label>
     ${error && html`<p class="notes bad" role="alert">${error}</p>`}

@@ -1,12 +1,11 @@
 // @ts-check
 // What can be done with the chosen node in its list: a bar under the heading of the picture, keys on its card, and the
 // palette for a new one.
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Dialog, Menu, copied } from "../shared/parts.js";
 import { ask } from "../shared/server.js";
 import { applied } from "./json_edit.js";
 import * as list from "./node_list.js";
-import { Palette } from "./palette.js";
 
 /**
  * @typedef {import("./node_list.js").Edit} Edit
@@ -21,6 +20,8 @@ export function NodeBar(props) {
   const { file, draft, hand, n, node, known, gap, setGap, choose, say, fail } = props;
   const [asked, setAsked] = useState(/** @type {(Edit & {field?: string}) | null} */ (null));
   const textNow = () => draft.text.current;
+  const renumber = (/** @type {object} */ body) => ask("edit/renumber", { method: "POST", body });
+  const doc = { text: textNow, user: file.user, renumber };
   const count = list.listIn(textNow())?.members.length ?? 0;
   const graph = draft.good?.graph;
 
@@ -43,11 +44,11 @@ export function NodeBar(props) {
       (error) => fail(error.message),
     );
   const insert = (/** @type {number} */ at, /** @type {(text: string, nodes: any) => string} */ write, field = "") =>
-    run(list.insertion(textNow, file.user, at, write), at, field);
+    run(list.insertion(doc, at, write), at, field);
   const move = (/** @type {number} */ at, /** @type {number} */ by) =>
-    at + by >= 1 && at + by <= count && run(list.moving(textNow, file.user, at, at + by), at + by);
+    at + by >= 1 && at + by <= count && run(list.moving(doc, at, at + by), at + by);
   const remove = (/** @type {number} */ at) =>
-    run(list.removal(textNow, file.user, at), Math.max(1, Math.min(at, count - 1)));
+    run(list.removal(doc, at), Math.max(1, Math.min(at, count - 1)));
   const duplicate = () => {
     if (n === null) return;
     const node = list.nodeText(textNow(), n);
@@ -188,4 +189,59 @@ function useMoves(move, add) {
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   }, []);
+}
+
+/**
+ * @typedef {import("./completion.js").NodeType} NodeType
+ * @typedef {{types: NodeType[], most: string[], where: string, top: number, take: (type: string) => void,
+ *   close: () => void}} PaletteProps
+ *   `most`: those that are used most here; `where`: in words
+ */
+
+/** @param {PaletteProps} props */
+function Palette({ types, most, where, top, take, close }) {
+  const [wanted, setWanted] = useState("");
+  const [at, setAt] = useState(0);
+  const id = useId();
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const groups = useMemo(() => list.groupsOf(types, most, wanted), [types, most, wanted]);
+  const all = groups.flatMap((group) => group.types);
+  useEffect(() => setAt(0), [wanted]);
+  useLayoutEffect(() => box.current?.querySelector("input")?.focus(), []); // before the next key comes
+  useEffect(() => box.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at]);
+  useEffect(() => {
+    const outside = (/** @type {Event} */ event) =>
+      box.current?.contains(/** @type {globalThis.Node} */ (event.target)) || close();
+    addEventListener("pointerdown", outside);
+    return () => removeEventListener("pointerdown", outside);
+  }, []);
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape" || event.key === "Tab") close();
+    else if (event.key === "Enter" && all[at]) take(all[at].name);
+    else if (event.key === "ArrowDown") setAt(Math.min(at + 1, all.length - 1));
+    else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  let place = -1;
+  const option = (/** @type {NodeType} */ { name, summary }) => {
+    place++;
+    const mine = place;
+    return html`<div class="opt" role="option" id=${`${id}-${mine}`} aria-selected=${mine === at}
+      onClick=${() => take(name)}><b>${name}</b><small>${summary.replaceAll("`", "")}</small></div>`;
+  };
+  return html`<div class="palette" role="dialog" aria-label=${`Add a node ${where}`} ref=${box} onKeyDown=${keys}
+    style=${{ top: `${top}px` }}>
+    <div class="line"><input type="text" role="combobox" aria-expanded="true" aria-controls=${`${id}-list`}
+      aria-activedescendant=${all[at] ? `${id}-${at}` : null} aria-label="Kind of node" placeholder="Kind of node"
+      autocomplete="off" value=${wanted}
+      onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} /><kbd>Esc</kbd></div>
+    <div class="opts" id=${`${id}-list`} role="listbox" aria-label="Kinds of nodes" tabindex="-1">
+      ${groups.map(
+        (group) => html`<div role="group" aria-label=${group.title} key=${group.title}>
+          <p class="gh" aria-hidden="true">${group.title}</p>${group.types.map(option)}</div>`,
+      )}
+      ${!all.length && html`<p class="gh">No kind matches.</p>`}</div>
+  </div>`;
 }

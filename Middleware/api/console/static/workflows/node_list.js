@@ -1,7 +1,6 @@
 // @ts-check
 // The nodes of a workflow as a list: what comes in, moves and goes as edits of the text, each one step of undo. The
-// numbers that follow come from the server. Source: spec workbench.md 2.
-import { ask } from "../shared/server.js";
+// numbers that follow are told by the server, which is handed in. Pure but for that. Source: spec workbench.md 2.
 import { fieldsOf, typeNamed } from "./completion.js";
 import { firstValue, labelOf } from "./form_model.js";
 import {
@@ -46,53 +45,49 @@ export function nodeText(text, n) {
 }
 
 /**
- * The edit with the numbers that follow it.
- * @param {() => string} textNow asked again where it changed meanwhile
- * @param {string} user
- * @param {ListChange} change
- * @param {(text: string, list: Tree) => Change[][]} make of the text in which the numbers are as they will be
- * @returns {Promise<{steps: Change[][], lost: string[]}>}
+ * @typedef {{text: () => string, user: string,
+ *   renumber: (body: object) => Promise<{changes: [number, number, string][], lost: string[]}>}} Doc
+ *   `text`: as it is now; `renumber`: asks the server
+ * @typedef {Promise<{steps: Change[][], lost: string[]}>} Promised
  */
-export async function renumbered(textNow, user, change, make) {
+
+/**
+ * The edit with the numbers that follow it. Asked again where the text changed meanwhile.
+ * @param {Doc} doc
+ * @param {ListChange} change
+ * @param {(text: string, list: Tree) => Change[]} make of the text in which the numbers are as they will be
+ * @returns {Promised}
+ */
+async function renumbered(doc, change, make) {
   for (;;) {
-    const text = textNow();
-    const body = { text, ...change, ...(user ? { user } : {}) };
-    const told = await ask("edit/renumber", { method: "POST", body });
-    if (textNow() !== text) continue;
-    /** @type {Change[]} */
-    const numbers = told.changes.map((/** @type {any} */ [from, to, insert]) => ({ from, to, insert }));
+    const text = doc.text();
+    const told = await doc.renumber({ text, ...change, ...(doc.user ? { user: doc.user } : {}) });
+    if (doc.text() !== text) continue;
+    const numbers = told.changes.map(([from, to, insert]) => ({ from, to, insert }));
     const after = applied(text, numbers);
     const list = listIn(after);
-    return { steps: [numbers, ...(list ? make(after, list) : [])], lost: told.lost };
+    return { steps: [numbers, ...(list ? [make(after, list)] : [])], lost: told.lost };
   }
 }
 
-/**
- * @param {() => string} textNow
- * @param {string} user
- * @param {number} n
- * @param {(text: string, list: Tree) => string} write
- */
-export const insertion = (textNow, user, n, write) =>
-  renumbered(textNow, user, { insert: n }, (text, list) => [insertInto(text, list, n - 1, write(text, list))]);
+/** @param {Doc} doc @param {number} n @param {(text: string, list: Tree) => string} write @returns {Promised} */
+export const insertion = (doc, n, write) =>
+  renumbered(doc, { insert: n }, (text, list) => insertInto(text, list, n - 1, write(text, list)));
 
 /** @param {string} text @param {Tree} list @param {number} place @param {string} written */
 function insertInto(text, list, place, written) {
   if (list.members.length || !written.includes("\n")) return insertItem(text, list, place, written);
   const indent = indentAt(text, list.start);
-  const at = list.start + 1;
-  return [{ from: at, to: list.end - 1, insert: `\n${indent}  ${written}\n${indent}` }];
+  return [{ from: list.start + 1, to: list.end - 1, insert: `\n${indent}  ${written}\n${indent}` }];
 }
 
-/** @param {() => string} textNow @param {string} user @param {number} n */
-export const removal = (textNow, user, n) =>
-  renumbered(textNow, user, { remove: n }, (text, list) => [
-    removeMember(text, list, list.members[n - 1], { comments: true }),
-  ]);
+/** @param {Doc} doc @param {number} n @returns {Promised} */
+export const removal = (doc, n) =>
+  renumbered(doc, { remove: n }, (text, list) => removeMember(text, list, list.members[n - 1], { comments: true }));
 
-/** @param {() => string} textNow @param {string} user @param {number} from @param {number} to */
-export const moving = (textNow, user, from, to) =>
-  renumbered(textNow, user, { move: [from, to] }, (text, list) => [moveItem(text, list, from - 1, to - 1)]);
+/** @param {Doc} doc @param {number} from @param {number} to @returns {Promised} */
+export const moving = (doc, from, to) =>
+  renumbered(doc, { move: [from, to] }, (text, list) => moveItem(text, list, from - 1, to - 1));
 
 /**
  * A node of a type, as it is written among the others: its required fields, the endpoint and preset that the file uses
@@ -227,3 +222,34 @@ export function beside(text, n) {
   if (member?.value) return [first, changeValue(after, member.value, quoted(group))];
   return [first, setField(after, node, "parallelGroup", quoted(group))];
 }
+
+/** @typedef {import("./completion.js").NodeType} NodeType */
+
+/** Where kinds of nodes are offered. */
+const GROUPS = [
+  ["model", "Ask a model"],
+  ["text", "Text and logic"],
+  ["workflows", "Other workflows"],
+  ["memory", "Memory"],
+  ["tools", "Tools"],
+  ["files", "Files"],
+];
+const MOST = 6;
+
+/** @param {NodeType[]} types @param {string[]} most @param {string} wanted */
+export function groupsOf(types, most, wanted) {
+  const words = wanted.trim().toLowerCase();
+  const fits = (/** @type {NodeType} */ { name, summary }) => `${name} ${summary}`.toLowerCase().includes(words);
+  const byName = (/** @type {NodeType[]} */ list) =>
+    words ? [...list].sort((a, b) => rank(a.name, words) - rank(b.name, words)) : list;
+  const used = most.slice(0, MOST).flatMap((name) => types.find((type) => type.name === name) ?? []);
+  const groups = GROUPS.map(([name, title]) => ({ title, types: types.filter(({ group }) => group === name) }));
+  if (words) {
+    const found = byName(types.filter(fits));
+    return found.length ? [{ title: "Found", types: found }] : [];
+  }
+  return [{ title: "Used most here", types: used }, ...groups].filter((group) => group.types.length);
+}
+
+/** @param {string} name @param {string} words */
+const rank = (name, words) => (name.toLowerCase().startsWith(words) ? 0 : name.toLowerCase().includes(words) ? 1 : 2);

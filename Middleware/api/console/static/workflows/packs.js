@@ -131,9 +131,9 @@ function Told({ told, pick }) {
     )}
     <${Lines} lines=${[...needs, ...notes]} />
     ${why && html`<p class="notes bad" role="alert">${why}</p>`}
-    ${files.length > 0 && html`<p role="status">${written ? "Written" : "Would write"}:
-      ${counted(files.length, "file")}, as user ${told.new_user}</p><${Lines} lines=${files} />`}
-    ${unchanged.length > 0 && html`<p class="dim">${counted(unchanged.length, "file")} that are there already</p>`}
+    ${files.length > 0 && html`<p role="status">${written ? "Wrote" : "Would write"}${" "}
+      ${counted(files.length, "file")}, as user ${told.new_user}:</p><${Lines} lines=${files} />`}
+    ${unchanged.length > 0 && html`<p class="dim">Already there: ${counted(unchanged.length, "file")}</p>`}
     ${written && html`<p>To use it, start the server with <code>--User ${told.new_user}</code>.</p>`}`;
 }
 

@@ -2,7 +2,6 @@
 // The text of a file: CodeMirror. Problems come from the server alone; names and words from the index of Help.
 import { html, render, useEffect, useRef } from "../vendor/preact.js";
 import * as cm from "../vendor/editor.js";
-import { chooseLines, chosenLines } from "./chosen_lines.js";
 import { completionsAt, describedAt } from "./completion.js";
 import { look, overLines, rootIn } from "./editor_look.js";
 import { layoutOf } from "./json_format.js";
@@ -19,6 +18,52 @@ import { listed } from "../shared/words.js";
  *   what others do with the editor; `edit`: several steps that one undo takes back; `back`: undo or redo, and where the
  *   text changed, null: nothing did
  */
+
+// --- the lines of the node that is chosen in the picture, marked ---
+
+/** @typedef {{from: number, to: number} | null} Lines counted from 1 */
+
+const choice = /** @type {cm.StateEffectType<Lines>} */ (cm.StateEffect.define());
+const chosen = cm.Decoration.line({ class: "chosen" });
+
+const chosenLines = /** @type {cm.StateField<cm.DecorationSet>} */ (
+  cm.StateField.define({
+    create: () => cm.Decoration.none,
+    update(lines, { effects, changes, state }) {
+      const told = effects.find((effect) => effect.is(choice));
+      return told ? marked(state.doc, told.value) : lines.map(changes);
+    },
+    provide: (field) => cm.EditorView.decorations.from(field),
+  })
+);
+
+/** @param {any} doc @param {Lines} lines */
+function marked(doc, lines) {
+  if (!lines) return cm.Decoration.none;
+  const count = Math.max(0, Math.min(lines.to, doc.lines) - lines.from + 1);
+  return cm.Decoration.set(Array.from({ length: count }, (_, at) => chosen.range(doc.line(lines.from + at).from)));
+}
+
+/**
+ * Marks lines; the cursor goes to them when it stands elsewhere.
+ * @param {cm.EditorView} view
+ * @param {[number, number] | null} lines
+ */
+function chooseLines(view, lines) {
+  const { doc, selection } = view.state;
+  const [from, to] = lines ?? [0, 0];
+  if (!lines || from > doc.lines) return view.dispatch({ effects: choice.of(null) });
+  const effects = [choice.of({ from, to })];
+  const cursor = doc.lineAt(selection.main.head).number;
+  if (from <= cursor && cursor <= to) return view.dispatch({ effects });
+  const anchor = doc.line(from).from;
+  view.dispatch({
+    selection: { anchor },
+    effects: [...effects, cm.EditorView.scrollIntoView(anchor, { y: "start", yMargin: 60 })],
+  });
+}
+
+// --- the editor ---
 
 /** Rows of the list of completions, which moves with the choice instead of scrolling: the focus stays in the text. */
 const SHOWN_CHOICES = 12;

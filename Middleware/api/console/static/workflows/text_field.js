@@ -30,7 +30,12 @@ const theme = cm.EditorView.theme({
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
   ".ph": { borderRadius: "4px", padding: "1px 2px", margin: "0 -2px" },
   ".ph-var": { color: "var(--accent)", backgroundColor: "color-mix(in srgb, var(--accent) 11%, transparent)" },
-  ".ph-wrong": { color: "var(--wait)", textDecoration: "underline wavy 1px", textUnderlineOffset: "4px" },
+  ".ph-wrong": {
+    color: "var(--wait)",
+    textDecoration: "underline wavy 1px",
+    textUnderlineOffset: "4px",
+    textDecorationSkipInk: "none",
+  },
   ...hues,
   ".cm-tooltip": {
     background: "var(--panel)",

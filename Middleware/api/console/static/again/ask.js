@@ -1,0 +1,183 @@
+// @ts-check
+// Ask again: one call of a model, edited, sent one or several times; the answers beside each other.
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { addressOf } from "../shared/address.js";
+import { useAsked } from "../shared/asked.js";
+import { Missing } from "../shared/parts.js";
+import { eventReader, opened, runs } from "../shared/server.js";
+import { counted, seconds } from "../shared/words.js";
+import { TextBox, useText } from "../runs/texts.js";
+import { saidIn } from "../workflows/said.js";
+import { callIn, editsOf, textOfMessage, withText } from "./calls.js";
+
+/**
+ * @typedef {import("../shared/types.js").Run} Run
+ * @typedef {import("./calls.js").Call} Call
+ * @typedef {{n: number, id: string, state: "waits" | "answers" | "done" | "stopped" | "failed", text: string, thought:
+ *   string, error: string, firstS: number | null, tookS: number | null}} Answer
+ */
+
+/** A browser gives one host six connections, and one of them is the stream of events. */
+const AT_ONCE = 3;
+const MOST = 5;
+/** Of the messages so many stand open, from the newest on. */
+const OPEN = 3;
+
+/** @param {{id: string, i: number, k: number}} props */
+export function AskAgain({ id, i, k }) {
+  const told = useAsked(`runs/${encodeURIComponent(id)}`);
+  const run = /** @type {Run | null} */ (told.data);
+  const call = run?.nodes[i]?.calls[k] ?? null;
+  const text = useText(id, call?.body ?? null);
+  useEffect(() => void (document.title = "Ask again - Headrace"), []);
+  const back = html`<a class="wayback" href=${addressOf("runs", [id], { node: i, call: k,
+    tab: "sent" })}>‹ The run</a>`;
+  const frame = (/** @type {unknown} */ inner) => html`<article class="compare" aria-label="Ask again">${back}
+    <h1 tabindex="-1">Ask again</h1>${inner}</article>`;
+  if (!run) return frame(html`<${Missing} error=${told.error} again=${told.again} rows=${6} />`);
+  const why = whyNot(run, call);
+  if (why || !call) return frame(html`<p class="notes">${why}</p>`);
+  if (!text.data) return frame(html`<${Missing} error=${text.error} again=${text.again} rows=${6} />`);
+  const was = callIn(text.data.head);
+  if (!was) return frame(html`<p class="notes">This call can't be read as a call of a model.</p>`);
+  return frame(html`<${Form} run=${run} i=${i} k=${k} was=${was} />`);
+}
+
+/** @param {Run} run @param {import("../shared/types.js").Call | null} call */
+function whyNot(run, call) {
+  if (run.private) return "This run is private, so nothing was kept that could be sent again.";
+  if (!call) return "There is no such call.";
+  if (call.kind !== "model") return "This call asked no model.";
+  if (!call.body) return "What was sent is not kept.";
+  return call.body.left_out ? "What was sent was too long to be kept whole." : "";
+}
+
+/** @param {{run: Run, i: number, k: number, was: Call}} props */
+function Form({ run, i, k, was }) {
+  const node = run.nodes[i];
+  const call = node.calls[k];
+  const names = useAsked("names", 0, { user: run.user, path: node.workflow });
+  const [now, setNow] = useState(was);
+  const [endpoint, setEndpoint] = useState(call.endpoint ?? "");
+  const [preset, setPreset] = useState(node.preset ?? "");
+  const [times, setTimes] = useState(1);
+  const { answers, busy, send, stop } = useAnswers();
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const edits = {
+      ...editsOf(was, now),
+      ...(endpoint === (call.endpoint ?? "") ? {} : { endpoint }),
+      ...(preset === (node.preset ?? "") ? {} : { preset }),
+    };
+    if (!busy) send({ run: run.id, node: i, call: k, ...edits }, times);
+  };
+  const choice = (
+    /** @type {string} */ label,
+    /** @type {string} */ value,
+    /** @type {string[]} */ known,
+    /** @type {(name: string) => void} */ change,
+  ) => html`<label>${label} <select value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
+      ${[...new Set([value, ...known])].map((name) => html`<option key=${name} value=${name} selected=${name === value}>
+      ${name || "none"}</option>`)}</select></label>`;
+  return html`<form class="askform" onSubmit=${submit}>
+      <p class="acts">${choice("Endpoint", endpoint, names.data?.endpoints ?? [], setEndpoint)}
+        ${choice("Preset", preset, names.data?.presets ?? [], setPreset)}
+        <label>How often <input type="number" min="1" max=${MOST} value=${times}
+          onInput=${(/** @type {any} */ event) =>
+            setTimes(Math.min(MOST, Math.max(1, Number(event.target.value) || 1)))} /></label></p>
+      ${was.messages ? html`<${Messages} was=${was} now=${now} change=${setNow} />`
+        : html`<${Text} title="prompt" text=${now.prompt} was=${was.prompt}
+          change=${(/** @type {string} */ prompt) => setNow({ ...now, prompt })} />`}
+      <details><summary>Samplers</summary><div class="samplerform">${now.samplers.map(([name, value], at) => html`<label
+        key=${name}>${name} <input value=${value} onInput=${(/** @type {any} */ event) => setNow({ ...now,
+          samplers: now.samplers.with(at, [name, event.target.value]) })} /></label>`)}
+        <p class="dim">An empty field takes a sampler away.</p></div></details>
+      <p class="acts"><button class="main" disabled=${busy}>Ask</button>
+        <button type="button" disabled=${!busy} onClick=${stop}>Stop</button></p></form>
+    <div class="answers" aria-live="polite" aria-busy=${busy}>${answers.map((one) => html`<${Answered} key=${one.n}
+      ...${one} />`)}</div>
+    <section class="msg assistant" aria-label="The answer of then"><h2>The answer of then</h2><${TextBox} id=${run.id}
+      reference=${call.cleaned ?? call.raw} none="There is none." /></section>`;
+}
+
+/** @param {{was: Call, now: Call, change: (now: Call) => void}} props */
+function Messages({ was, now, change }) {
+  const all = now.messages ?? [];
+  const older = Math.max(0, all.length - OPEN);
+  const box = (/** @type {import("./calls.js").Message} */ message, /** @type {number} */ at) => html`<${Text} key=${at}
+    title=${`${at + 1} ${message.role}`} text=${textOfMessage(message)} was=${textOfMessage((was.messages ?? [])[at])}
+    change=${(/** @type {string} */ text) => change({ ...now, messages: all.with(at, withText(message, text)) })}
+    reset=${() => change({ ...now, messages: all.with(at, (was.messages ?? [])[at]) })} />`;
+  return html`${older > 0 && html`<details><summary>${counted(older, "older message")}</summary>
+    ${all.slice(0, older).map(box)}</details>`}${all.slice(older).map((message, at) => box(message, at + older))}`;
+}
+
+/** @param {{title: string, text: string, was: string, change: (text: string) => void, reset?: () => void}} props */
+function Text({ title, text, was, change, reset }) {
+  const edited = text !== was;
+  return html`<div class=${edited ? "say edited" : "say"}><div class="sayhead"><span>${title}</span>
+    ${edited && html`<b>edited</b> <button type="button" class="plain" onClick=${() => (reset ? reset()
+      : change(was))}>As it was</button>`}</div>
+    <textarea aria-label=${title} rows=${Math.min(Math.max(text.split("\n").length, 2), 14)} value=${text}
+      onInput=${(/** @type {any} */ event) => change(event.target.value)}></textarea></div>`;
+}
+
+/** @param {Answer} props */
+function Answered({ n, id, state, text, thought, error, firstS, tookS }) {
+  const tokens = runs.value.get(id)?.tokens ?? null;
+  return html`<div class="msg assistant"><h3>${n} <span class="dim">${state}${firstS !== null &&
+    `, first ${seconds(firstS)}`}${tookS !== null && `, took ${seconds(tookS)}`}${
+    tokens !== null && `, ${counted(tokens, "token")}`}</span>
+    ${id && html` <a href=${addressOf("runs", [id], { node: 0, tab: "came" })}>its run</a>`}</h3>
+    ${thought && html`<details><summary>Thoughts</summary><pre>${thought}</pre></details>`}
+    <pre tabindex="0">${text}</pre>${error && html`<p class="notes bad" role="alert">${error}</p>`}</div>`;
+}
+
+/** Sends one body several times, at most AT_ONCE at once, the rest as they end. */
+function useAnswers() {
+  const [answers, setAnswers] = useState(/** @type {Answer[]} */ ([]));
+  const stopper = useRef(/** @type {AbortController | null} */ (null));
+  useEffect(() => () => stopper.current?.abort(), []);
+  const put = (/** @type {number} */ n, /** @type {(was: Answer) => Partial<Answer>} */ part) =>
+    setAnswers((all) => all.map((one) => (one.n === n ? { ...one, ...part(one) } : one)));
+  const one = async (/** @type {number} */ n, /** @type {object} */ body, /** @type {AbortSignal} */ signal) => {
+    const begun = performance.now();
+    const since = () => (performance.now() - begun) / 1000;
+    put(n, () => ({ state: "answers" }));
+    try {
+      const response = await opened("ask", { method: "POST", body, signal });
+      put(n, () => ({ id: response.headers.get("X-Request-Id") ?? "" }));
+      await read(response, (said) => put(n, (was) => ({
+        text: was.text + said.text,
+        thought: was.thought + said.thought,
+        error: said.error || was.error,
+        firstS: was.firstS ?? (said.text ? since() : null),
+      })));
+      put(n, (was) => ({ state: was.error ? "failed" : "done", tookS: since() }));
+    } catch (reason) {
+      const error = signal.aborted ? "" : /** @type {Error} */ (reason).message;
+      put(n, () => ({ state: signal.aborted ? "stopped" : "failed", error, tookS: since() }));
+    }
+  };
+  const send = (/** @type {object} */ body, /** @type {number} */ times) => {
+    const { signal } = (stopper.current = new AbortController());
+    const left = Array.from({ length: times }, (_, at) => at + 1);
+    setAnswers(left.map((n) => ({ n, id: "", state: "waits", text: "", thought: "", error: "", firstS: null,
+      tookS: null })));
+    const work = async () => {
+      for (let n = left.shift(); n !== undefined; n = left.shift()) await one(n, body, signal);
+    };
+    for (let lane = 0; lane < AT_ONCE; lane++) work();
+  };
+  const busy = answers.some(({ state }) => state === "waits" || state === "answers");
+  return { answers, busy, send, stop: () => stopper.current?.abort() };
+}
+
+/** @param {Response} response @param {(said: import("../workflows/said.js").Said) => void} tell */
+async function read(response, tell) {
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  const decoder = new TextDecoder();
+  const events = eventReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read())
+    for (const { data } of events(decoder.decode(part.value, { stream: true }))) tell(saidIn(data));
+}

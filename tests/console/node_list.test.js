@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { applied } from "../../Middleware/api/console/static/workflows/json_edit.js";
+import {
+  answering, beside, groupsOf, indented, insertion, listIn, newNode, nodesPasted, retitled,
+} from "../../Middleware/api/console/static/workflows/node_list.js";
+
+const field = (name, more = {}) => ({ name, required: false, kinds: ["string"], enum: null, default: null, description: "", common: false, group: "own", form: "line", fills: true, ...more });
+const types = [
+  { name: "Standard", summary: "Asks a model.", page: "", calls_model: true, group: "model", fields: [field("endpointName", { required: true, group: "model", form: "names:endpoints" })] },
+  { name: "StaticResponse", summary: "A fixed text.", page: "", calls_model: false, group: "text", fields: [] },
+];
+const known = { kind: "workflow", names: { endpoints: ["First"] }, index: { types, common: [field("preset", { group: "model", form: "names:presets", of_models: true })], variables: [], files: [] } };
+const made = (text, type = "Standard", group = null) => newNode(text, listIn(text), type, known, group);
+const after = (text, steps) => JSON.parse(steps.reduce(applied, text));
+
+describe("a new node", () => {
+  test("has the endpoint and preset that the file uses most, and a title that is new", () =>
+    assert.deepEqual(JSON.parse(made('[{"title": "Standard", "endpointName": "Big", "preset": "Warm"}]')), { title: "Standard 2", type: "Standard", endpointName: "Big", preset: "Warm" }));
+  test("the first endpoint of the user in an empty file", () => assert.equal(JSON.parse(made("[]")).endpointName, "First"));
+  test("no endpoint at all: the field is empty", () =>
+    assert.equal(JSON.parse(newNode("[]", listIn("[]"), "Standard", { ...known, names: {} }, null)).endpointName, ""));
+  test("runs with its group", () => assert.equal(JSON.parse(made("[]", "StaticResponse", "critics")).parallelGroup, "critics"));
+  test("is laid out as the others", () => {
+    assert.ok(!made('[{"title": "a"}]').includes("\n"));
+    assert.ok(made('[\n\t{\n\t\t"title": "a"\n\t}\n]').startsWith('{\n\t\t"title"'));
+  });
+});
+
+describe("what is pasted", () => {
+  test("one node or a list of them", () => assert.deepEqual([nodesPasted('{"a": 1}').nodes.length, nodesPasted('[{"a": 1}, {"b": 2}]').nodes.length], [1, 2]));
+  test("no node at all", () => assert.deepEqual(["words", "[]", "{}", "7"].map(nodesPasted), [null, null, null, null]));
+  test("a secret that was masked is empty", () => assert.deepEqual(nodesPasted('{"key": "***"}'), { nodes: ['{"key": ""}'], masked: true }));
+  test("gets a new title, and lines as deep as here", () => {
+    const text = '[\n    {"title": "A"}\n]';
+    const list = listIn(text);
+    assert.equal(indented(retitled('{\n  "title": "A"\n}', list), text, list), '{\n      "title": "A 2"\n    }');
+  });
+});
+
+describe("the flags of nodes", () => {
+  const text = '[{"title": "a", "is_responder": true}, {"title": "b", "is_responder": false}, {"title": "c", "returnToUser": true}]';
+  test("one answers, and it says so itself", () =>
+    assert.deepEqual(after(text, answering(text, 2)), [{ title: "a" }, { title: "b", returnToUser: true }, { title: "c" }]));
+  test("two run together", () => {
+    assert.deepEqual(after(text, beside(text, 2)).map((node) => node.parallelGroup), ["together", "together", undefined]);
+    const named = '[{"parallelGroup": "x"}, {"parallelGroup": "y"}]';
+    assert.deepEqual(after(named, beside(named, 2)).map((node) => node.parallelGroup), ["x", "x"]);
+  });
+});
+
+describe("the palette", () => {
+  const names = (most, wanted) => groupsOf(types, most, wanted).map(({ title, types: found }) => [title, found.map(({ name }) => name)]);
+  test("what is used most stands first", () =>
+    assert.deepEqual(names(["StaticResponse"], ""), [["Used most here", ["StaticResponse"]], ["Ask a model", ["Standard"]], ["Text and logic", ["StaticResponse"]]]));
+  test("is searched by name, then by what a kind does", () => assert.deepEqual(names([], "fixed"), [["Found", ["StaticResponse"]]]));
+});
+
+test("a text that changed meanwhile is asked for again", async () => {
+  let text = "[]";
+  const asked = [];
+  const renumber = async (body) => {
+    asked.push(body);
+    if (asked.length === 1) text = '[{"title": "typed"}]';
+    return { changes: [], lost: ["told"] };
+  };
+  const { steps, lost } = await insertion({ text: () => text, user: "mira", renumber }, 1, () => '{"title": "new"}');
+  assert.deepEqual(asked.map((body) => [body.text, body.insert, body.user]), [["[]", 1, "mira"], [text, 1, "mira"]]);
+  assert.deepEqual([after(text, steps).map(({ title }) => title), lost], [["new", "typed"], ["told"]]);
+});
