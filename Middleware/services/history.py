@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from Middleware.common.constants import HISTORY_DAYS
 from Middleware.common.costs import Cost
-from Middleware.services.run_trace import NodeTrace, RunTrace
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.file_locks import Identity, identity_of, is_damage, set_aside
 from Middleware.utilities.file_utils import beside_the_loop, network_file_system
 from Middleware.utilities.text_utils import count_of

@@ -17,7 +17,8 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NodeTrace, Observers, TracedNode
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers, TracedNode
 from tests.patience import PATIENCE_S
 
 PUBLIC = Path(__file__).parents[2] / "Public" / "Configs"

@@ -14,7 +14,8 @@ from Middleware.common.errors import BackendError, ConfigError
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.failover import take_spare_slots
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NodeTrace, Observers
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("transport")

@@ -17,7 +17,8 @@ from Middleware.config.users import UserSettings
 from Middleware.llmapis.failover import endpoint_gate, machine_gate, places_of, take_slots, take_spare_slots
 from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers, RunTrace
 from tests.patience import PATIENCE_S, wait_until
 
 FILES = {

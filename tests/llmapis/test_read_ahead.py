@@ -16,8 +16,9 @@ from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.read_ahead import read_ahead
 from Middleware.services import fair_gate
 from Middleware.services.held_prompts import held_prompts
+from Middleware.services.node_trace import NodeTrace
 from Middleware.services.readings_ahead import Reading, readings_ahead
-from Middleware.services.run_trace import NodeTrace, Observers, RunTrace, TracedNode
+from Middleware.services.run_trace import Observers, RunTrace, TracedNode
 from tests.patience import PATIENCE_S, wait_until
 
 TOLD = [

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.common.errors import RequestCancelled
-from Middleware.services.run_trace import NOT_YET, NodeTrace, Observers, RunTrace, json_text, outside_call
+from Middleware.services.node_trace import NOT_YET, NodeTrace
+from Middleware.services.run_trace import Observers, RunTrace, json_text, outside_call
 
 
 class Notes:

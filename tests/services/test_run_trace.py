@@ -8,7 +8,8 @@ import pytest
 
 from Middleware.common.request_context import RequestContext
 from Middleware.services.kept_bodies import BODY_LIMIT, HEAD_BYTES
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, TracedBranch
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers, TracedBranch
 
 
 class Seen:

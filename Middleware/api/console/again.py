@@ -35,8 +35,9 @@ from Middleware.config.paths import WORKFLOWS
 from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
 from Middleware.config.workflows import workflow_of
+from Middleware.services.node_trace import NodeTrace
 from Middleware.services.rerun import KeptNode, KeptNodes, Rerun
-from Middleware.services.run_trace import AgainOf, NodeTrace, RunTrace
+from Middleware.services.run_trace import AgainOf, RunTrace
 from Middleware.utilities.config_masks import told_of_file
 from Middleware.workflows.checks.node_writes import NodeWrites
 from Middleware.workflows.handlers.node_types import known_type, node_handler

@@ -15,7 +15,8 @@ from Middleware.api.requests.chat_messages import check_messages
 from Middleware.api.requests.repeats import AskedCall
 from Middleware.config.users import load_user
 from Middleware.llmapis.repeated_call import RepeatedCall, call_in
-from Middleware.services.run_trace import AgainOf, CallTrace, RunTrace
+from Middleware.services.node_trace import CallTrace
+from Middleware.services.run_trace import AgainOf, RunTrace
 
 NOT_THE_SAME = (
     "This call can't be made again exactly: its endpoint was changed since, or its form can't be read back."

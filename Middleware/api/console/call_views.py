@@ -22,7 +22,8 @@ from Middleware.common.types import JsonObject
 from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.config_masks import Mask, mask_of
 
 # --------------------------------------------------------------------------

@@ -27,7 +27,8 @@ from Middleware.config.validation import describe_value
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_folders import DiscussionFolders
 from Middleware.services.discussion_store import DiscussionStore, an_object, reason_of
-from Middleware.services.run_trace import NodeTrace, RunTrace
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import RunTrace
 from Middleware.services.timestamp_service import FILE as TIMES_FILE
 from Middleware.utilities.datetime_utils import parse_stamp
 from Middleware.utilities.hashing_utils import message_hash

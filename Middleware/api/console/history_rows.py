@@ -15,7 +15,8 @@ from Middleware.api.console.stood_out import Around, all_that_stood_out, no_plac
 from Middleware.api.console.unfilled_names import around_of
 from Middleware.api.console.view_contract import Hub
 from Middleware.services.history import HistoryRow
-from Middleware.services.run_trace import CallTrace, RunTrace
+from Middleware.services.node_trace import CallTrace
+from Middleware.services.run_trace import RunTrace
 
 PRIVATE = "private"
 """Stands for the names of a private user and of the key."""

@@ -22,7 +22,8 @@ from Middleware.api.console.run_sums import count_of, usage_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import mask_secrets
 from Middleware.common.types import JsonObject
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 
 STEP_S = 10
 SLOTS = 360

@@ -18,7 +18,8 @@ from Middleware.common.types import JsonObject
 from Middleware.llmapis.call.sent_prompt import prompt_parts
 from Middleware.services.held_prompts import BLOCK_CHARS, MOST_PROMPTS
 from Middleware.services.kept_bodies import HEAD_BYTES
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 from Middleware.workflows.variables.format_text import FilledText, Found, Origin, fill_pieces
 
 # --------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from Middleware.api.console.run_sums import count_of
 from Middleware.common.types import JsonObject
 from Middleware.services.held_prompts import PromptPlace
-from Middleware.services.run_trace import CallTrace, RunTrace
+from Middleware.services.node_trace import CallTrace
+from Middleware.services.run_trace import RunTrace
 
 CHARS_OF_TOKEN = 4
 """Where nobody counted."""

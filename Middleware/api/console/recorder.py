@@ -12,7 +12,8 @@ from typing import Any
 
 from Middleware.common.types import JsonObject
 from Middleware.services.kept_bodies import asked_to_keep, kept_body
-from Middleware.services.run_trace import NO_HEADERS, CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import NO_HEADERS, RunTrace
 
 # --------------------------------------------------------------------------
 # How much of a run's texts is kept when it has ended: long ones lose their middle, what is too much goes.

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from Middleware.common.types import JsonObject
-from Middleware.services.run_trace import CallTrace, RunTrace
+from Middleware.services.node_trace import CallTrace
+from Middleware.services.run_trace import RunTrace
 
 _USAGES = (dict, Mapping)
 """Most are dicts, which are told from others ten times as fast."""

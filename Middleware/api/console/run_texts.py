@@ -19,7 +19,8 @@ from Middleware.common.types import JsonObject
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.config.paths import DEFAULT_WORKFLOW
 from Middleware.services.kept_bodies import HEAD_BYTES
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace, json_text
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace, json_text
 from Middleware.utilities.config_masks import mask_of, shown_value
 from Middleware.utilities.hashing_utils import sha256_hex
 from Middleware.utilities.model_json import is_json

@@ -47,7 +47,8 @@ from Middleware.api.console.unfilled_names import around_of
 from Middleware.api.console.view_contract import Hub
 from Middleware.common.costs import costs_json
 from Middleware.common.types import JsonObject
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 from Middleware.workflows.handlers import impl
 from Middleware.workflows.handlers.node_types import node_handler
 

@@ -20,7 +20,8 @@ from Middleware.api.console.run_sums import count_of
 from Middleware.api.console.run_texts import AnswerTimes, load_seconds
 from Middleware.api.requests.request_life import outdated_first
 from Middleware.common.secrets import without_quoted_secrets
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 from Middleware.utilities.text_utils import estimate_tokens
 
 # --------------------------------------------------------------------------

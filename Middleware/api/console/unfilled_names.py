@@ -16,7 +16,7 @@ from Middleware.api.console.view_contract import Hub
 from Middleware.common.errors import ConfigError
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import load_user
-from Middleware.services.run_trace import NodeTrace
+from Middleware.services.node_trace import NodeTrace
 from Middleware.workflows.checks.workflow_check import WorkflowReach, variable_findings
 
 _NAME = re.compile(r"\{([^{}]+)\}")

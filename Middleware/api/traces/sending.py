@@ -42,7 +42,8 @@ from Middleware.api.traces.span_facts import (
 )
 from Middleware.common.constants import VERSION
 from Middleware.common.secrets import mask_secrets, shown_url
-from Middleware.services.run_trace import NodeTrace, RunTrace
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import RunTrace
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from Middleware.api.wsgi.metrics import outcome_of
 from Middleware.common.errors import KIND_STATUS
 from Middleware.services.answers import FINISH_REASONS, cache_numbers
 from Middleware.services.kept_bodies import kept_body
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 
 OF_REQUEST = -1
 """In place of the index of a parent: the span of the request itself."""

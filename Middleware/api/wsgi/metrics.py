@@ -25,7 +25,8 @@ from Middleware.common.costs import MILLION
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import shown_url
 from Middleware.services.answers import FINISH_REASONS, cache_numbers
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 MOST_NAMES = 200

@@ -18,7 +18,8 @@ from Middleware.llmapis.call.call_meter import CallMeter
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import FINISH_REASONS
 from Middleware.services.key_limits import count_use
-from Middleware.services.run_trace import CallTrace, TracedCall
+from Middleware.services.node_trace import CallTrace
+from Middleware.services.run_trace import TracedCall
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.http import DRAIN_S, TRIES, Answer, Post, default_transport
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.held_prompts import held_prompts
-from Middleware.services.run_trace import CallTrace
+from Middleware.services.node_trace import CallTrace
 from Middleware.services.token_ratios import token_ratios
 from Middleware.utilities.json_bytes import encode_json
 from Middleware.utilities.sensitive_logging_utils import redaction_is_on, shorten_text

@@ -22,7 +22,8 @@ from Middleware.common.errors import RequestCancelled
 from Middleware.common.request_context import enter_request
 from Middleware.common.types import Batch
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NOT_YET, CallTrace, TracedCall, json_text
+from Middleware.services.node_trace import NOT_YET, CallTrace
+from Middleware.services.run_trace import TracedCall, json_text
 from Middleware.workflows.agents.agent_tool import AgentTool, ToolFailed
 from Middleware.workflows.agents.tool_calls import ReadCall
 from Middleware.workflows.models.execution_context import ExecutionContext

@@ -27,8 +27,9 @@ from Middleware.config.workflows import ByMeaning, Category, Routing
 from Middleware.llmapis.embedding_service import BATCH_SIZE, EmbeddingService
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.data_folders import route_database_of
+from Middleware.services.node_trace import NodeTrace
 from Middleware.services.route_vectors import RouteVectors, vector_key
-from Middleware.services.run_trace import NodeTrace, RunTrace, TracedNode
+from Middleware.services.run_trace import RunTrace, TracedNode
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.workflows.dispatch.prompt_assembly import HourlyWarnings
 from Middleware.workflows.managers.meaning_scores import Examples, Scores, text_to_compare

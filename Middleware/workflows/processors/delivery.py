@@ -28,7 +28,8 @@ from Middleware.services.answers import (
     compact_json,
     full_usage,
 )
-from Middleware.services.run_trace import NodeTrace, RunTrace, TextOnItsWay, TracedNode
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import RunTrace, TextOnItsWay, TracedNode
 from Middleware.services.timestamp_service import generation_prompt
 from Middleware.utilities.sensitive_logging_utils import loggable_error
 from Middleware.utilities.streaming_utils import log_findings

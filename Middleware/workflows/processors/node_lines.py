@@ -15,7 +15,8 @@ from typing import Any
 
 from Middleware.common.request_context import RequestContext
 from Middleware.common.types import JsonObject
-from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers, RunTrace
 
 logger = logging.getLogger("Middleware.workflows.processors.workflows_processor")
 all_nodes_logger = logging.getLogger("Middleware.workflows.managers.workflow_manager")

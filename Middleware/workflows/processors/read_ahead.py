@@ -23,8 +23,9 @@ from Middleware.common.types import NodeConfig
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.read_ahead import read_ahead
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.node_trace import NodeTrace
 from Middleware.services.readings_ahead import Reading
-from Middleware.services.run_trace import NodeTrace, TracedNode
+from Middleware.services.run_trace import TracedNode
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService
 from Middleware.workflows.handlers.node_types import node_handler
 from Middleware.workflows.models.execution_context import NodeValue

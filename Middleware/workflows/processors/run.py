@@ -32,8 +32,9 @@ from Middleware.services.chat_fronts import ChatFronts, ChatOwner
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.locking_service import LockingService
+from Middleware.services.node_trace import NodeTrace
 from Middleware.services.rerun import KeptNodes, Rerun
-from Middleware.services.run_trace import NodeTrace, RunTrace
+from Middleware.services.run_trace import RunTrace
 from Middleware.services.steady_paragraphs import SystemParts, first_parts
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.encryption_utils import KeyCache, folder_of_key

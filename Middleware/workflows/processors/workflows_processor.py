@@ -23,8 +23,9 @@ from Middleware.common.request_context import NO_PROGRESS
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, NodeConfig, close_batches
 from Middleware.llmapis.llm_text import LlmText, count_call, join_batches
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.node_trace import NodeTrace
 from Middleware.services.rerun import KeptNode
-from Middleware.services.run_trace import NodeTrace, TracedNode
+from Middleware.services.run_trace import TracedNode
 from Middleware.services.timestamp_service import RequestStamps
 from Middleware.utilities.side_by_side import run_together
 from Middleware.utilities.text_utils import estimate_tokens

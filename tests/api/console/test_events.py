@@ -21,7 +21,8 @@ from Middleware.api.console.events import (
 )
 from Middleware.api.console.recorder import MOST_ENDED, MOST_READERS, Recorder
 from Middleware.api.console.views import Views
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers
 from tests.api.console.conftest import a_hub, asking
 from tests.clock import Clock
 from tests.patience import PATIENCE_S

@@ -14,7 +14,8 @@ from Middleware.api.console.stood_out import RowWords
 from Middleware.common.request_context import RequestContext
 from Middleware.llmapis.call.sent_prompt import digest_payload
 from Middleware.services.held_prompts import HeldPrompts
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers
 from tests.api.console.conftest import a_hub
 
 

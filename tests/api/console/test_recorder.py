@@ -21,7 +21,8 @@ from Middleware.api.console.recorder import (
     is_odd,
 )
 from Middleware.common.request_context import RequestContext
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers, RunTrace
 from tests.api.console.traced import call_of, node_of, run_of
 from tests.patience import PATIENCE_S
 

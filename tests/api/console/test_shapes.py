@@ -9,7 +9,7 @@ import pytest
 from Middleware.api.console.shapes import Line, ordinal, run_json, shape, summary, where
 from Middleware.api.console.stood_out import RowWords
 from Middleware.api.console.view_contract import json_bytes
-from Middleware.services.run_trace import Wait
+from Middleware.services.node_trace import Wait
 from tests.api.console.traced import call_of, node_of, run_of
 
 SUMMARY = [

@@ -16,7 +16,7 @@ from Middleware.api.console.stood_out import (
     stood_out,
 )
 from Middleware.services.held_prompts import PromptPlace
-from Middleware.services.run_trace import Wait
+from Middleware.services.node_trace import Wait
 from tests.api.console.traced import FILE, call_of, node_of, run_of
 
 THINK = {"removeThinking": True, "thinkTagNames": ["think"]}

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from Middleware.api.console.views import Views
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
 from Middleware.config.loader import ConfigTree
-from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers, RunTrace
 from Middleware.workflows.checks import workflow_check
 from Middleware.workflows.checks.config_check import check_tree
 from tests.api.console.config_house import House, house

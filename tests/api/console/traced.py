@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers, RunTrace
 
 ARRIVED = 100.0
 FILE = "Workflows/mira/Reviewers.json"

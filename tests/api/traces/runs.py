@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from Middleware.common.request_context import RequestContext
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers, RunTrace
 
 ARRIVED, WALL = 1000.0, 1_700_000_000.0
 NS = 1_000_000_000

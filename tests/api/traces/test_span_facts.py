@@ -10,7 +10,8 @@ import pytest
 from Middleware.api.traces import conventions as words
 from Middleware.api.traces.span_facts import OF_REQUEST, count_spans, late_spans, trace_of
 from Middleware.common.errors import KIND_STATUS
-from Middleware.services.run_trace import CallTrace, NodeTrace, RunTrace
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import RunTrace
 from tests.api.traces.runs import ARRIVED, NS, WALL, Watcher, a_call, a_node, a_run, end
 
 START = int(WALL) * NS

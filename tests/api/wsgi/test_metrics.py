@@ -14,7 +14,8 @@ from Middleware.api.wsgi.metrics import MOST_NAMES, Metrics, outcome_of
 from Middleware.common.constants import VERSION
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.request_context import RequestContext
-from Middleware.services.run_trace import CallTrace, NodeTrace, Observers
+from Middleware.services.node_trace import CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers
 
 MIRA = {"user": "mira", "workflow": "Main"}
 

@@ -7,7 +7,8 @@ import pytest
 from Middleware.common.errors import BackendError
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_log import CallLog
-from Middleware.services.run_trace import NOT_YET, CallTrace, NodeTrace, Observers
+from Middleware.services.node_trace import NOT_YET, CallTrace, NodeTrace
+from Middleware.services.run_trace import Observers
 
 ENDPOINT = EndpointConfig("Big", {"modelNameToSendToAPI": "m"}, "Open-AI-API", {})
 

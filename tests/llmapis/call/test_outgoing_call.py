@@ -15,7 +15,8 @@ from Middleware.llmapis.call.outgoing_call import OutgoingCall
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NodeTrace, Observers
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers
 from tests.llmapis.scripts import saying
 from tests.patience import PATIENCE_S
 

@@ -10,7 +10,8 @@ import pytest
 
 from Middleware.common.errors import BackendError, WorkflowError
 from Middleware.common.request_context import RequestContext
-from Middleware.services.run_trace import NodeTrace, Observers
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers
 from Middleware.workflows.processors.node_lines import NodeLines
 
 LOOP = "Middleware.workflows.processors.workflows_processor"

@@ -9,8 +9,9 @@ import pytest
 
 from Middleware.common.request_context import ClientQuestion
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.node_trace import NodeTrace
 from Middleware.services.readings_ahead import Reading
-from Middleware.services.run_trace import NodeTrace, Observers, RunTrace
+from Middleware.services.run_trace import Observers, RunTrace
 from Middleware.workflows.processors import read_ahead
 from Middleware.workflows.processors.read_ahead import obstacle_to_reading
 from Middleware.workflows.variables.workflow_variable_manager import LiveValues

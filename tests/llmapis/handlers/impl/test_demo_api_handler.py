@@ -17,7 +17,8 @@ from Middleware.llmapis.handlers.impl.demo_api_handler import (
     DemoBackend,
 )
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import NodeTrace, Observers
+from Middleware.services.node_trace import NodeTrace
+from Middleware.services.run_trace import Observers
 
 TYPE = "builtInDemo"
 

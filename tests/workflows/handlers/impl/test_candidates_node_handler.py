@@ -17,7 +17,8 @@ from Middleware.common.errors import (
 from Middleware.common.request_context import Wish
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
-from Middleware.services.run_trace import CallTrace, Observers
+from Middleware.services.node_trace import CallTrace
+from Middleware.services.run_trace import Observers
 from Middleware.workflows.handlers.impl.candidates_node_handler import candidate_models
 from tests.patience import PATIENCE_S
 
