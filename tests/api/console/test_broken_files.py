@@ -73,6 +73,18 @@ REQUESTS = {
     "GET workflows": [("workflows", None)],
     "GET workflows/<path:path>": [(f"workflows/{WORKFLOW}", None), (f"workflows/{WORKFLOW}?user=mira", None)],
     "POST check": [("check", {**ASKED, "text": TEXT})],
+    "GET chats": [("chats", None)],
+    "GET chats/<user>/<chat>": [("chats/mira/none", None)],
+    "GET chats/<user>/<chat>/memory": [("chats/mira/none/memory", None)],
+    "GET find": [("find", None)],
+    "POST find": [("find", {"hosts": []})],
+    "GET model-names": [("model-names", None)],
+    "GET model-names/<path:name>": [("model-names/mira", None), ("model-names/mira:Side", None)],
+    "GET runs/<run_id>/again": [("runs/{run}/again", None)],
+    "POST edit/renumber": [("edit/renumber", {"text": TEXT, "user": "mira", "insert": 1})],
+    "POST endpoints": [("endpoints", {"path": "Endpoints/New.json", "url": "http://127.0.0.1:1", "api_type": "Demo", "model": "m"})],
+    "POST pack": [("pack", {"name": "mira"})],
+    "POST unpack": [("unpack", {})],
     "POST try": [("try", {"user": "mira", "path": path, "messages": MESSAGES}) for path in (None, WORKFLOW)],
 }  # fmt: skip
 
@@ -180,8 +192,8 @@ def test_every_route_is_asked():
 
 
 def test_nothing_is_amiss_with_the_files_as_they_are(house):
-    """But for texts that are saved over another version, a run without calls, a history that nobody keeps, and
-    an earlier text that there is none of.
+    """But for texts that are saved over another version, a run without calls, a history that nobody keeps, an
+    earlier text and a chat that there is none of, and a pack that is no zip file.
     """
     client, run, _ = house
     refused = {
@@ -194,6 +206,9 @@ def test_nothing_is_amiss_with_the_files_as_they_are(house):
         "PUT workflows/<path:path>": 409,
         "GET history": 404,
         "GET workflows/<path:path>/earlier/<at>": 404,
+        "GET chats/<user>/<chat>": 404,
+        "GET chats/<user>/<chat>/memory": 404,
+        "POST unpack": 415,
         "GET runs/<run_id>/nodes/<int:i>/explain": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/cleaning": 404,
         "GET runs/<run_id>/nodes/<int:i>/calls/<int:k>/left": 404,
