@@ -29,10 +29,15 @@ class UsageCount(NamedTuple):
     calls: int | None = 0
 
     def plus(self, other: UsageCount) -> UsageCount:
-        return UsageCount(*(_added(one, more) for one, more in zip(self, other, strict=True)))
+        if other is NO_CALLS:
+            return self
+        return UsageCount(*map(_added, self, other))
 
     def less(self, other: UsageCount) -> UsageCount:
-        return UsageCount(*(_left(one, part) for one, part in zip(self, other, strict=True)))
+        return UsageCount(*map(_left, self, other))
+
+
+NO_CALLS = UsageCount()
 
 
 class RunUsage(NamedTuple):
@@ -58,9 +63,10 @@ def usage_of(run: RunTrace) -> RunUsage:
         return RunUsage(
             _sum(call for call, after in calls if not after and call.kind == "model"), behind.plus(ahead)
         )
-    to_answer = UsageCount() if told is None else _counts(told)
-    later = UsageCount() if whole is None else _counts(whole).less(to_answer)
-    return RunUsage(to_answer, later.plus(ahead))
+    to_answer = NO_CALLS if told is None else _counts(told)
+    if whole is None or whole == told:  # nothing ran behind the answer
+        return RunUsage(to_answer, ahead)
+    return RunUsage(to_answer, _counts(whole).less(to_answer).plus(ahead))
 
 
 def all_nodes_usage(run: RunTrace) -> JsonObject:
@@ -77,6 +83,8 @@ def all_nodes_usage(run: RunTrace) -> JsonObject:
 def _sum(calls: Iterable[CallTrace]) -> UsageCount:
     """A call without numbers is a call."""
     usages = [call.usage for call in calls]
+    if not usages:
+        return NO_CALLS
     prompt, completion = (
         sum(count_of(usage, key) or 0 for usage in usages) for key in ("prompt_tokens", "completion_tokens")
     )
@@ -84,7 +92,9 @@ def _sum(calls: Iterable[CallTrace]) -> UsageCount:
 
 
 def _counts(told: Mapping[str, object]) -> UsageCount:
-    return UsageCount(*(count_of(told, key) for key in UsageCount._fields))
+    return UsageCount(
+        count_of(told, "prompt_tokens"), count_of(told, "completion_tokens"), count_of(told, "calls")
+    )
 
 
 def _added(one: int | None, more: int | None) -> int | None:
