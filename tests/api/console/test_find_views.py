@@ -218,6 +218,8 @@ class TestNewEndpoint:
             ({"url": ""}, 422),
             ({"api_type": "Nothing"}, 422),
             ({"key_env": "sk-abcdef"}, 422),
+            ({"model": "\ud800"}, 422),
+            ({"url": "http://box/\ud800"}, 422),
             ({"model": 5}, 400),
             ({"more": 1}, 400),
         ],
