@@ -5,14 +5,15 @@ import * as cm from "../vendor/editor.js";
 import { completionsAt, describedAt } from "./completion.js";
 import { look, overLines, rootIn } from "./editor_look.js";
 import { layoutOf } from "./json_format.js";
-import { rangeOf } from "./text_places.js";
+import { changedAt, rangeOf } from "./text_places.js";
 import { listed } from "../shared/words.js";
 
 /**
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {import("./completion.js").Known} Known
  * @typedef {{text: () => string, set: (text: string) => void, format: () => boolean, go: (problem: Problem) => void,
- *   next: () => void, wrap: (wraps: boolean) => void, edit: (steps: import("./json_edit.js").Change[][], event: string) => void,
+ *   next: () => void, wrap: (wraps: boolean) => void,
+ *   edit: (steps: import("./json_edit.js").Change[][], event: string) => void,
  *   back: (forth: boolean) => number | null,
  *   show: (lines: [number, number] | null) => void, underline: (problems: Problem[], checked: string) => void}} Hand
  *   what others do with the editor; `edit`: several steps that one undo takes back; `back`: undo or redo, and where the
@@ -151,15 +152,6 @@ function handOf(view) {
       );
     },
   };
-}
-
-/** Behind what differs. @param {string} before @param {string} after */
-function changedAt(before, after) {
-  let end = 0;
-  while (end < Math.min(before.length, after.length) && before.at(-1 - end) === after.at(-1 - end)) end++;
-  let start = 0;
-  while (start < after.length && before[start] === after[start]) start++;
-  return Math.max(start, after.length - end);
 }
 
 const wrapping = new cm.Compartment();
