@@ -5,10 +5,13 @@ never lie (spec console.md 17.1, item 16).
 from __future__ import annotations
 
 import os
+from http.server import ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
-from tests.browser.conftest import Client, asking, choose_answering, rows
+from tests.browser.conftest import Client, asking, choose_answering, rows, until
+from tests.browser.test_find_servers import Ollama, find
 from tests.e2e.conftest import HOUSE, NODE
 from tests.e2e.fake_backend import Reply
 from tests.patience import PATIENCE_S
@@ -114,3 +117,43 @@ def test_endpoints_in_both_themes(start, looking, backend):
     page.mouse.move(700, 20)
     page.wait_for_timeout(300)
     page.screenshot(path=PICTURES / "console-endpoints-dark.png")
+
+
+def in_both_themes(page, name):
+    for theme in ("", "-dark"):
+        page.mouse.move(700, 20)
+        page.wait_for_timeout(300)
+        page.screenshot(path=PICTURES / f"{name}{theme}.png")
+        page.get_by_role("button", name="Light or dark").click()
+
+
+def test_two_runs_beside_each_other(start, looking, backend):
+    """The same question, before and after an edit of the prompt."""
+    script(backend)
+    server = start(USERS)
+    for answer in ("In 1598.", ANSWER):
+        backend.on("Answer with care", Reply(words(answer), gap_s=0.06))
+        Client(server, asking("When was the edict of Nantes signed?")).wait()
+    page = looking.open(server, viewport={"width": 1360, "height": 760}, color_scheme="light")
+    rows(page, 2)
+    ids = [row.get_attribute("data-id") for row in page.locator(".row").all()]
+    page.goto(f"{server.url}/console/#/compare/{ids[1]}/{ids[0]}")
+    page.locator(".differs .twosides").first.wait_for()
+    in_both_themes(page, "console-compare")
+
+
+def test_servers_that_are_found(start, looking):
+    """One, at its usual port."""
+    ollama = ThreadingHTTPServer(("127.0.0.1", 11434), Ollama)
+    Thread(target=ollama.serve_forever, daemon=True).start()
+    try:
+        page = looking.open(
+            start(USERS), "#/endpoints", viewport={"width": 1360, "height": 760}, color_scheme="light"
+        )
+        page.get_by_role("button", name="Find servers").click()
+        find(page, "127.0.0.1:11434")
+        until(page, lambda: page.locator(".endpoint").count() > 0)
+        in_both_themes(page, "console-find-servers")
+    finally:
+        ollama.shutdown()
+        ollama.server_close()

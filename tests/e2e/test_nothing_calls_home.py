@@ -30,6 +30,7 @@ OWN = re.compile(r"localhost|127\.[0-9.]+|host\.docker\.internal|[a-z]+|(.*\.)?e
 """This machine, what a manual says in the place of an address, and names without a dot."""
 ASKED_FOR = {
     "api.openai.com": "--setup proposes it as the address of a service, and somebody says yes",
+    "opentelemetry.io": "names the language of a trace; nobody fetches it",
     "json-schema.org": "names the language of a schema; nobody fetches it",
 }
 """Host in the texts of the program -> why it is there."""

@@ -350,7 +350,8 @@ class McpConnection:
                 told = type(innermost(error)).__name__ if self._is_private else reason
                 logger.info("MCP server %r: the connection ended: %s", self.server.name, told)
             else:
-                words = self.errors.last_words()
+                is_process = self.server.transport == "stdio"  # its words may still be in the pipe
+                words = await self.errors.all_words() if is_process else self.errors.last_words()
                 self._ready.set_exception(
                     MCPToolCallError(f"MCP server {self.server.name!r} cannot be reached: {reason}{words}")
                 )

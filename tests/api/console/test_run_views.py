@@ -177,7 +177,7 @@ class TestList:
             (
                 {"page": 2},
                 400,
-                '"page" is not part of this query, allowed: user, key, workflow, name, state, text, before, limit',
+                '"page" is not part of this query, allowed: user, key, workflow, name, state, text, discussion, before, limit',
             ),
             ({"before": "zz"}, 404, NO_RUN),
         ],

@@ -38,3 +38,15 @@ def test_a_workflow_beside_its_text(theme, launch, backend, tab):
     page.wait_for_selector(".cm-lintRange")
     page.mouse.move(640, 700)
     page.screenshot(path=PICTURES / f"console-workflows{'' if theme == 'light' else '-dark'}.png")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_node_as_a_form(theme, launch, tab):
+    server = launch(USERS, *EDIT)
+    write_example(server)
+    page = tab(server, ADDRESS, side="", width=1300, height=760, theme=theme)
+    page.click('.node[data-n="5"]')
+    page.wait_for_selector('[data-field="prompt"] .cm-content')
+    page.mouse.move(640, 700)
+    page.wait_for_timeout(500)
+    page.screenshot(path=PICTURES / f"console-form{'' if theme == 'light' else '-dark'}.png")

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import CancelledError
 
 import pytest
 
 from Middleware.workflows.tools import mcp_doors
+from Middleware.workflows.tools.mcp_connection import StandardError
 from Middleware.workflows.tools.mcp_doors import HelperDoor, ThreadDoor
 from Middleware.workflows.tools.mcp_request import McpRequest, McpServer, MCPToolCallError
 from tests.e2e.conftest import HOUSE
@@ -165,7 +167,10 @@ class TestBadServers:
         ],
         ids=["program", "dies", "sse", "http", "scheme"],
     )  # fmt: skip
-    def test_one_that_does_not_start(self, call, server, told):
+    def test_one_that_does_not_start(self, call, server, told, monkeypatch):
+        """Its words are told, also where they are read after the server has ended."""
+        hear = StandardError.hear
+        monkeypatch.setattr(StandardError, "hear", lambda errors, line: (time.sleep(0.2), hear(errors, line)))
         with pytest.raises(MCPToolCallError, match=told):
             call(server, "echo")
 

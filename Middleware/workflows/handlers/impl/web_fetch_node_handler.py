@@ -102,8 +102,10 @@ class WebFetchNode(WorkflowNodeHandler):
         return [] if fields.is_guarded(config) else ["url"]
 
     def writes(self, config: NodeConfig) -> str:
-        method = str(config.get("method") or "GET")
-        return "" if method.upper() in ("GET", "HEAD") else f"sends a request with the method {method}"
+        method = config.get("method")
+        if not method or str(method).upper() in ("GET", "HEAD"):  # the default only reads
+            return ""
+        return f"sends a request with the method {method}"
 
     def dry_notes(self, context: ExecutionContext) -> list[str]:
         request = _request(context)
