@@ -291,8 +291,10 @@ class TestAddresses:
             ["box?x=1"],
             ["box:"],
             ["localhost:"],
+            ["box\0"],
+            ["http://box\x7f:80"],
         ],
-        ids=" ".join,
+        ids=repr,
     )
     def test_what_cannot_be_asked(self, hosts):
         """Too many, or no address: nobody is asked."""

@@ -170,7 +170,7 @@ class Again:
             yield "No workflow file answered this run, so it can only be run again whole."
         if not self.nodes:
             yield f"{self.file} can't be read now."
-        asked = self._asked_start or 1
+        asked = 1 if self._asked_start is None else self._asked_start
         if not 1 <= asked <= len(self.nodes):
             yield f"{self.file} has no node {asked} now."
         if self.start != asked:

@@ -220,6 +220,7 @@ class TestNewEndpoint:
             ({"key_env": "sk-abcdef"}, 422),
             ({"model": "\ud800"}, 422),
             ({"url": "http://box/\ud800"}, 422),
+            ({"url": "http://box\0"}, 422),
             ({"model": 5}, 400),
             ({"more": 1}, 400),
         ],
