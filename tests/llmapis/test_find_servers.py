@@ -206,6 +206,20 @@ class TestWhatIsLeftOut:
         )
         assert [one.url for one in found] == [quick.url]
 
+    @pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "stranger"])
+    def test_behind_tls(self, tls, rig, certificate, monkeypatch, is_trusted):
+        """One whose certificate nobody vouches for is not asked."""
+        if is_trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+        def script(peer):
+            if peer.request():
+                peer.send(rig.json_answer(MODELS))
+
+        server, url = tls(script)
+        found = [one.models for one in search_addresses([url], PATIENCE_S).servers]
+        assert found == ([NAMES] if is_trusted else []) and bool(server.requests) is is_trusted
+
     @pytest.mark.parametrize(
         "endless",
         [

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import socket
-import ssl
 import subprocess
 import sys
 import threading
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import NewConnectionError
 
 from Middleware.common.errors import BackendError, RequestCancelled
@@ -36,46 +30,6 @@ def transport():
 
 def post(url, **more):
     return Post(url=url + "/x", body=b"{}", headers={}, endpoint="E", **more)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """A file with a key and a certificate for localhost that signs itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    file.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
-    return file
-
-
-@pytest.fixture
-def tls(serve, certificate):
-    """`tls(script)`: a server behind TLS; gives its URL."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-
-    def start(script):
-        server = serve(script, lambda sock: context.wrap_socket(sock, server_side=True))
-        return server, f"https://127.0.0.1:{server.port}"
-
-    return start
 
 
 class TestTls:
