@@ -508,6 +508,8 @@ def why_no_address(url: str) -> str | None:
         return "it is empty"
     if _BLANK.search(url):
         return "it holds a blank"
+    if not url.isprintable():
+        return "it holds a character that cannot be shown"
     if not url.lower().startswith(("http://", "https://")):
         return "it does not begin with http:// or https://"
     try:

@@ -7,11 +7,15 @@ key, follows no redirect, asks no proxy and writes nothing. Source: spec workben
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import json
 import queue
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -183,7 +187,7 @@ def _urls_of(host: str) -> list[str]:
     bracketed = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
     if urlsplit(_checked(f"http://{bracketed}", host)).port:
         return [f"http://{bracketed}"]
-    return [f"http://{bracketed}:{port}" for port in USUAL_PORTS]
+    return [_checked(f"http://{bracketed}:{port}", host) for port in USUAL_PORTS]
 
 
 def _checked(url: str, host: str) -> str:
@@ -198,7 +202,19 @@ def _checked(url: str, host: str) -> str:
 
 def _is_own(url: str, own_ports: Collection[int]) -> bool:
     parts = urlsplit(url)
-    return parts.hostname in LOOPBACK and parts.port in own_ports
+    return _is_here(parts.hostname or "") and parts.port in own_ports
+
+
+def _is_here(host: str) -> bool:
+    """Whether a name or an address leads to this machine, however it is spelt."""
+    name = host.rstrip(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name in LOOPBACK
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback or address.is_unspecified
 
 
 # --------------------------------------------------------------------------
@@ -218,9 +234,11 @@ def search_addresses(asked: Sequence[str], limit_s: float = LIMIT_S) -> ServerSe
     """As `find_servers`, of these base addresses."""
     began = time.monotonic()
     answers: queue.SimpleQueue[tuple[str, FoundServer | None]] = queue.SimpleQueue()
-    for url in asked:  # threads that nobody waits for: a name may take longer to look up than there is time
-        look = threading.Thread(target=_look, args=(url, began + limit_s, answers), daemon=True)
-        look.start()
+    addresses = [_Address(url, began + limit_s) for url in asked]
+    for (
+        one
+    ) in addresses:  # threads that nobody waits for: a name may take longer to look up than there is time
+        threading.Thread(target=_look, args=(one, answers), daemon=True).start()
     found: dict[str, FoundServer | None] = {}
     while len(found) < len(asked):
         try:
@@ -228,6 +246,8 @@ def search_addresses(asked: Sequence[str], limit_s: float = LIMIT_S) -> ServerSe
         except queue.Empty:
             break
         found[url] = server
+    for one in addresses:
+        one.hang_up()
     servers: dict[object, FoundServer] = {}
     for url in asked:
         if (server := found.get(url)) is not None:
@@ -235,8 +255,8 @@ def search_addresses(asked: Sequence[str], limit_s: float = LIMIT_S) -> ServerSe
     return ServerSearch(tuple(servers.values()), tuple(asked), time.monotonic() - began)
 
 
-def _look(url: str, end: float, answers: queue.SimpleQueue[tuple[str, FoundServer | None]]) -> None:
-    answers.put((url, _server_at(_Address(url, end))))
+def _look(address: _Address, answers: queue.SimpleQueue[tuple[str, FoundServer | None]]) -> None:
+    answers.put((address.url, _server_at(address)))
 
 
 def _server_at(address: _Address) -> FoundServer | None:
@@ -273,13 +293,24 @@ class _Address:
     """A base address that is asked for JSON until `end` (monotonic). `wants_key`: an answer was 401 or 403;
     `refuses_as_headrace`: as this program does.
 
-    What it was asked is remembered, so that several kinds may look at the same page.
+    What it was asked is remembered, so that several kinds may look at the same page. A server that goes on
+    sending, piece by piece or without an end, would hold its thread: `hang_up` ends that.
     """
 
     def __init__(self, url: str, end: float) -> None:
         self.url, self.wants_key, self.refuses_as_headrace = url, False, False
         self._end = end
         self._answers: dict[str, Any] = {}
+        self._guard = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._is_over = False
+
+    def hang_up(self) -> None:
+        """The search is over, for a thread that still reads too."""
+        with self._guard:
+            self._is_over = True
+            if self._socket is not None:
+                _shut(self._socket)
 
     def ask(self, path: str) -> Any:
         """The JSON value at `path`; None for another answer. Raises OSError without any."""
@@ -295,6 +326,7 @@ class _Address:
         kind = http.client.HTTPSConnection if target.scheme == "https" else http.client.HTTPConnection
         connection = kind(target.hostname or "", target.port, timeout=self._time_left())
         try:
+            connection.sock = self._opened(connection, is_safe=target.scheme == "https")
             connection.request(
                 "GET", target.path, headers={"Accept": "application/json", "User-Agent": USER_AGENT}
             )
@@ -306,6 +338,24 @@ class _Address:
             return value if response.status == 200 else None
         finally:
             connection.close()
+            with self._guard:
+                held, self._socket = self._socket, None
+            if held is not None:  # the handshake failed
+                held.close()
+
+    def _opened(self, connection: http.client.HTTPConnection, *, is_safe: bool) -> socket.socket:
+        """A socket that `hang_up` knows before anything is read from it, the handshake of TLS too."""
+        sock = socket.create_connection((connection.host, connection.port), self._time_left())
+        if is_safe:
+            context = ssl.create_default_context()
+            sock = context.wrap_socket(sock, server_hostname=connection.host, do_handshake_on_connect=False)
+        with self._guard:
+            self._socket = sock
+            if self._is_over:
+                _shut(sock)
+        if isinstance(sock, ssl.SSLSocket):
+            sock.do_handshake()
+        return sock
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         """So much of the body as may be; a larger one is cut, and no JSON any more."""
@@ -320,6 +370,12 @@ class _Address:
         if left <= 0:
             raise TimeoutError
         return left
+
+
+def _shut(sock: socket.socket) -> None:
+    """Whoever waits on it gets its end."""
+    with suppress(OSError):  # the other side was quicker
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _json_of(data: bytes) -> Any:

@@ -18,8 +18,12 @@ def text_of(raw: bytes) -> str:
 
 
 def json_bytes(document: object) -> bytes:
-    """The bytes of a new config file."""
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    """The bytes of a new config file. Half a character, which UTF-8 cannot hold, becomes an escape, of
+    which whoever reads the file says what is wrong."""
+    try:
+        return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    except UnicodeEncodeError:
+        return (json.dumps(document, indent=2) + "\n").encode()
 
 
 def with_line_feeds(text: str) -> str:

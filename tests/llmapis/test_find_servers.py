@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -195,7 +196,7 @@ class TestWhatIsLeftOut:
         assert search_addresses([stand_in.url], PATIENCE_S).servers == ()
 
     def test_slow_ones_hold_up_nobody(self, server, serve, rig):
-        """What has answered by then is given; the slow one is still at it."""
+        """What has answered by then is given; of the slow one nothing is waited for."""
         slow, quick = rig.Holding(b"HTTP/1.1 200 OK\r\n"), server(OLLAMA)
         silent = serve(slow)
         found = next(
@@ -203,7 +204,36 @@ class TestWhatIsLeftOut:
             for limit_s in growing_limits()
             if (search := search_addresses([silent.url, quick.url], limit_s)).servers
         )
-        assert [one.url for one in found] == [quick.url] and not slow.closed.is_set()
+        assert [one.url for one in found] == [quick.url]
+
+    @pytest.mark.parametrize(
+        "endless",
+        [
+            (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+            (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", b"x"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),
+        ],
+        ids=["continue", "header", "chunk", "body"],
+    )
+    def test_one_that_never_ends_is_left(self, serve, endless):
+        """However it sends: no thread reads on when the search is over."""
+        start, more = endless
+        left = threading.Event()
+
+        def drip(peer):
+            peer.request()
+            peer.send(start)
+            try:
+                while True:
+                    peer.send(more)
+                    time.sleep(0.01)
+            except OSError:
+                left.set()
+                raise
+
+        assert search_addresses([serve(drip).url], 0.3).servers == ()
+        assert left.wait(PATIENCE_S)
 
     def test_no_key_and_no_cookie_is_sent(self, server, monkeypatch):
         """Nor is a proxy asked."""
@@ -245,6 +275,12 @@ class TestAddresses:
         assert asked == [*self.HERE[:-1], "http://box:5000"]
 
     @pytest.mark.parametrize(
+        "host", ["localhost.", "127.0.0.2", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]", "LOCALHOST"]
+    )
+    def test_own_ports_however_this_machine_is_spelt(self, host):
+        assert addresses_to_ask([f"{host}:5000"], own_ports=[5000]) == [*self.HERE[:-1]]
+
+    @pytest.mark.parametrize(
         "hosts",
         [
             ["a", "b", "c", "d", "e"],
@@ -253,8 +289,12 @@ class TestAddresses:
             ["a b"],
             ["http://me:secret@box"],
             ["box?x=1"],
+            ["box:"],
+            ["localhost:"],
+            ["box\0"],
+            ["http://box\x7f:80"],
         ],
-        ids=" ".join,
+        ids=repr,
     )
     def test_what_cannot_be_asked(self, hosts):
         """Too many, or no address: nobody is asked."""

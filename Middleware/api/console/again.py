@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -56,11 +57,13 @@ Nodes = tuple[NodeConfig, ...]
 class Again:
     """One run, and the config files as they are now. `start`: the first node that runs again; None: all do.
 
-    `why_not`: a sentence, empty: it can be run again. `told`: what one should know before.
+    `why_not`: a sentence, empty: it can be run again. `told`: what one should know before. The outputs are
+    those of now: while the new run waits for a slot, the texts of the old one may be forgotten.
     """
 
     def __init__(self, run: RunTrace, snapshot: ConfigSnapshot, start: int | None, can_read: bool) -> None:
         self.run, self.snapshot = run, snapshot
+        self._roots = [replace(node) for node in list(run.nodes) if node.parent is None]
         self.told: list[str] = []
         self._asked_start = start
         self._can_read = can_read
@@ -70,8 +73,7 @@ class Again:
     @cached_property
     def file(self) -> str:
         """The run's own workflow file, which answered; empty: none did."""
-        outer = [node for node in list(self.run.nodes) if node.parent is None]
-        own = outer[-1].workflow if outer and self.run.answering else ""
+        own = self._roots[-1].workflow if self._roots and self.run.answering else ""
         return own if own.startswith(f"{WORKFLOWS}/") else ""
 
     @cached_property
@@ -91,9 +93,7 @@ class Again:
 
     def _outer(self, file: str) -> dict[int, NodeTrace]:
         """The nodes that ran of a file that no node called, by number; the last of each."""
-        return {
-            one.number: one for one in list(self.run.nodes) if one.parent is None and one.workflow == file
-        }
+        return {one.number: one for one in self._roots if one.workflow == file}
 
     @cached_property
     def start(self) -> int:
@@ -159,21 +159,18 @@ class Again:
             self.told.append(f"{many} too large to be kept, and will be left out.")
         if self.run.secrets:
             self.told.append("The client's key is not kept: enter it if the discussion belongs to it.")
-        if self._asked_start is None and len({one.workflow for one in self._roots()}) > 1:
+        if self._asked_start is None and len({one.workflow for one in self._roots}) > 1:
             self.told.append(
                 "The request is routed again. In a workflow that this run did not use, nodes that write are "
                 "left out."
             )
-
-    def _roots(self) -> list[NodeTrace]:
-        return [one for one in list(self.run.nodes) if one.parent is None]
 
     def _wrong_start(self) -> Iterator[str]:
         if not self.file:
             yield "No workflow file answered this run, so it can only be run again whole."
         if not self.nodes:
             yield f"{self.file} can't be read now."
-        asked = self._asked_start or 1
+        asked = 1 if self._asked_start is None else self._asked_start
         if not 1 <= asked <= len(self.nodes):
             yield f"{self.file} has no node {asked} now."
         if self.start != asked:

@@ -338,7 +338,7 @@ def run_of(ask: Ask, run_id: str) -> RunTrace:
 def node_of(ask: Ask, run_id: str, i: int) -> tuple[RunTrace, NodeTrace]:
     run = run_of(ask, run_id)
     nodes = list(run.nodes)
-    if i >= len(nodes):
+    if not 0 <= i < len(nodes):
         raise ViewRefused(404, f"no such node: this run has {len(nodes)}")
     return run, nodes[i]
 
@@ -346,7 +346,7 @@ def node_of(ask: Ask, run_id: str, i: int) -> tuple[RunTrace, NodeTrace]:
 def call_of(ask: Ask, run_id: str, i: int, k: int) -> tuple[RunTrace, CallTrace]:
     run, node = node_of(ask, run_id, i)
     calls = list(node.calls)
-    if k >= len(calls):
+    if not 0 <= k < len(calls):
         raise ViewRefused(404, f"no such call: this node has {len(calls)}")
     return run, calls[k]
 

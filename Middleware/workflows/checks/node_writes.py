@@ -28,7 +28,6 @@ class NodeWrites:
 
     def __init__(self, snapshot: ConfigSnapshot, user: UserSettings) -> None:
         self._snapshot, self._user = snapshot, user
-        self._known: dict[str, list[str]] = {}
         self.keeps_times = False
         """A node that was looked at has messages with times, so a run writes these."""
 
@@ -37,7 +36,7 @@ class NodeWrites:
         root.
         """
         workflow = self._workflow(file, nodes)
-        found = {n: self._of_node(workflow, node, (file,)) for n, node in enumerate(nodes, 1)}
+        found = {n: self._of_node(workflow, node, set()) for n, node in enumerate(nodes, 1)}
         return {number: notes[:MOST_NOTES] for number, notes in found.items() if notes}
 
     def _workflow(self, file: str, nodes: tuple[Mapping[str, Any], ...]) -> WorkflowFile:
@@ -46,12 +45,15 @@ class NodeWrites:
         except ConfigError:  # the run has them from elsewhere
             return WorkflowFile(file, "", file, nodes)
 
-    def _of_node(self, workflow: WorkflowFile, node: NodeConfig, above: tuple[str, ...]) -> list[str]:
+    def _of_node(self, workflow: WorkflowFile, node: NodeConfig, seen: set[str]) -> list[str]:
+        """`seen`: the files that were looked at for this node. The workflow that it is in is one of them only
+        where something calls it: workflows may call each other in a circle, and themselves.
+        """
         handler = node_handler(node.get("type"))
         self.keeps_times = self.keeps_times or bool(node.get("addDiscussionIdTimestampsForLLM"))
         notes = dict.fromkeys([own] if (own := handler.writes(node)) else [])
         for child in self._children(node, handler.children(node), handler.user_settings(node)):
-            notes |= dict.fromkeys(self._of_child(workflow, child, above))
+            notes |= dict.fromkeys(self._of_child(workflow, child, seen))
         return list(notes)
 
     def _children(
@@ -62,7 +64,7 @@ class NodeWrites:
             if setting in _OF_USERS and (name := getattr(self._user, _OF_USERS[setting])):
                 yield ChildName(f"/{setting}", name)
 
-    def _of_child(self, parent: WorkflowFile, child: ChildName, above: tuple[str, ...]) -> list[str]:
+    def _of_child(self, parent: WorkflowFile, child: ChildName, seen: set[str]) -> list[str]:
         name = known_text(child.name, parent.variables)
         folder = known_text(child.folder, parent.variables) if child.folder else None
         if not name or (child.folder and not folder):
@@ -73,12 +75,8 @@ class NodeWrites:
             )
         except ConfigError:  # it cannot run
             return []
-        if workflow.file in above:
+        if workflow.file in seen:
             return []
-        if workflow.file not in self._known:
-            self._known[workflow.file] = [
-                note
-                for node in workflow.nodes
-                for note in self._of_node(workflow, node, (*above, workflow.file))
-            ]
-        return [f"{name}: {note}" for note in self._known[workflow.file]]
+        seen.add(workflow.file)
+        notes = [note for node in workflow.nodes for note in self._of_node(workflow, node, seen)]
+        return [f"{name}: {note}" for note in notes]

@@ -24,6 +24,7 @@ from Middleware.config.validation import ERROR, NOTE, Finding
 from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackRefused
 from Middleware.utilities.config_text import json_bytes, with_values
 from Middleware.workflows.checks.config_check import MASKED, check_users
+from Middleware.workflows.checks.pack_contents import LEFT_OUT_KEYS
 from Middleware.workflows.checks.pack_names import (
     CURL_TYPE,
     Renames,
@@ -218,9 +219,20 @@ def plan_unpack(
     if prefix and not _PREFIX.fullmatch(prefix):
         raise PackRefused(f"{prefix!r} cannot be a prefix; allowed: {PREFIX_ALLOWED}")
     documents = dict(_documents(pack))
+    _refuse_own_places(documents[f"{_USERS}{pack.user}.json"])
     plan = UnpackPlan(prefix + pack.user)
     _Unpacking(snapshot, pack, documents, cast, prefix, plan).run(scripts_there)
     return plan
+
+
+def _refuse_own_places(user: Mapping[str, Any]) -> None:
+    """Raises PackRefused for a user file that says where this machine's data and scripts are: none that was
+    packed does.
+    """
+    if places := [key for key in LEFT_OUT_KEYS if key in user]:
+        raise PackRefused(
+            f"its user file sets {', '.join(places)}: folders and endpoints of a machine are never packed"
+        )
 
 
 class _Unpacking:

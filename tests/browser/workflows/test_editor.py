@@ -209,6 +209,39 @@ class TestLayout:
         editor.wait_for_selector(".cm-searchMatch")
         assert editor.locator(".cm-searchMatch").count() == 1
 
+    def test_lines_are_wrapped_unless_one_turns_it_off(self, editor):
+        """The switch is remembered."""
+        switch = editor.get_by_role("button", name="Wrap", exact=True)
+        editor.wait_for_selector(".textpart .cm-lineWrapping")
+        switch.click()
+        editor.locator(".textpart .cm-lineWrapping").wait_for(state="detached")
+        editor.reload()
+        editor.locator(".textpart .cm-line").first.wait_for()
+        assert switch.get_attribute("aria-pressed") == "false"
+        assert editor.locator(".textpart .cm-lineWrapping").count() == 0
+
+    @pytest.mark.parametrize(
+        ("width", "side", "key"), [(1440, "width", "ArrowLeft"), (1000, "height", "ArrowUp")]
+    )
+    def test_a_bar_parts_the_picture_from_the_text(self, server, file, tab, width, side, key):
+        """It is dragged, or moved by the arrows: up and down where the picture stands over the text."""
+        page = tab(server, ADDRESS, width=width)
+        page.locator(".textpart .cm-line").first.wait_for()
+        bar = page.get_by_role("separator", name="Size of the text")
+
+        def room():
+            return page.locator(".beside").bounding_box()[side]
+
+        before, box = room(), bar.bounding_box()
+        page.mouse.move(box["x"] + 4, box["y"] + 4)
+        page.mouse.down()
+        page.mouse.move(box["x"] - 60, box["y"] - 60)
+        page.mouse.up()
+        until(page, lambda: room() > before + 30)
+        dragged = room()
+        bar.press(key)
+        until(page, lambda: room() > dragged + 10)
+
 
 class TestSave:
     def test_the_next_request_uses_what_was_saved(self, editor, server, file):

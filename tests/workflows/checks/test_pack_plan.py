@@ -7,6 +7,7 @@ import json
 import pytest
 
 from Middleware.services.pack_archive import Pack, PackNeeds, PackRefused
+from Middleware.workflows.checks.pack_contents import LEFT_OUT_KEYS
 from Middleware.workflows.checks.pack_plan import Cast, best_cast, cast_of, plan_unpack
 
 
@@ -63,10 +64,10 @@ class TestPlaces:
     def plan(self, checked):
         """The new places of PACKED. `there`: what this machine has already."""
 
-        def make(prefix, there=None):
+        def make(prefix, there=None, **user):
             for file, document in (there or {}).items():
                 checked.put(file, document)
-            files = {"Users/eve.json": USER, **PACKED}
+            files = {"Users/eve.json": {**USER, **user}, **PACKED}
             raw = {f"config/{file}": json.dumps(document).encode() for file, document in files.items()}
             needs = PackNeeds({"small-model": ("text",)})
             pack = Pack("eve", "eve", "1.0.0", needs, raw)
@@ -135,3 +136,9 @@ class TestPlaces:
         assert made.in_the_way == ["Routing/r.json"]
         assert made.unchanged == ["Presets/T/warm.json"]
         assert not {*made.in_the_way, *made.unchanged} & set(made.files)
+
+    @pytest.mark.parametrize("key", LEFT_OUT_KEYS)
+    def test_a_user_file_that_names_places_of_a_machine(self, plan, key):
+        """None that was packed does: it would say where this machine writes, and which scripts it may run."""
+        with pytest.raises(PackRefused, match=f"its user file sets {key}: folders and endpoints"):
+            plan("new-", **{key: ""})

@@ -152,6 +152,8 @@ class TestEdited:
             ({"endpoint": "gone"}, 422),
             ({"node": 7}, 404),
             ({"call": 7}, 404),
+            ({"node": -1}, 404),
+            ({"call": -1}, 404),
             ({"run": "none"}, 404),
             ({"sampler": []}, 400),
             ({"other": 1}, 400),

@@ -12,6 +12,8 @@ import pytest
 from flask import Flask
 
 from Middleware.api.api_server import ApiServer
+from Middleware.api.console.again import KeptRuns
+from Middleware.api.console.recorder import forget_texts
 from Middleware.api.console.run_texts import ENDED
 from Middleware.api.requests.access import ConsoleWish, ServerRules
 from Middleware.services.kept_bodies import ASKED_LIMIT
@@ -203,6 +205,21 @@ class TestStart:
         house.model.calls.clear()
         three.again(before, start)
         assert len(house.model.calls) == 4 - start
+
+    def test_its_texts_may_be_forgotten_meanwhile(self, three, house, monkeypatch):
+        """The new run waits for a slot, and others need the memory of the old one."""
+        three.ask()
+        before, made = three.newest(), KeptRuns.again
+
+        def forgotten_meanwhile(self, body):
+            repeat = made(self, body)
+            forget_texts(self.hub.recorder.run(body["run"]))
+            return repeat
+
+        monkeypatch.setattr(KeptRuns, "again", forgotten_meanwhile)
+        house.model.calls.clear()
+        three.again(before, 3)
+        assert prompts(house) == [["first+second"]]
 
     def test_behind_the_answer(self, served, house):
         """The client's answer stays what it was; its thoughts, too."""
@@ -448,6 +465,8 @@ class TestRights:
         [
             ({"run": 5}, 400),
             ({"from": "1"}, 400),
+            ({"from": 0}, 409),
+            ({"from": -1}, 409),
             ({"writes": ["a"]}, 400),
             ({"writes": [True]}, 400),
             ({"more": 1}, 400),

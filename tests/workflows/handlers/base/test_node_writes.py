@@ -127,6 +127,16 @@ class TestChildren:
             1: ["A: writes the file n.txt"]
         }
 
+    def test_a_workflow_that_calls_itself(self, writes_of):
+        """What writes in it would do so for the node that calls, too."""
+        note = "writes the file n.txt"
+        assert writes_of({"Main": [child("Main"), SAVE]}) == {1: [f"Main: {note}"], 2: [note]}
+
+    def test_two_ways_into_a_circle(self, writes_of):
+        """Each way in leads all around."""
+        files = {"Main": [child("A"), child("B")], "A": [child("B"), SAVE], "B": [child("A")]}
+        assert writes_of(files) == {1: ["A: writes the file n.txt"], 2: ["B: A: writes the file n.txt"]}
+
     def test_a_name_that_only_a_run_knows(self, writes_of):
         """May lead anywhere."""
         assert writes_of({"Main": [{}, child("{agent1Output}")]}) == {2: [UNKNOWN_CHILD]}

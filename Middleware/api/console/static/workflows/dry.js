@@ -4,7 +4,7 @@ import { html, useState } from "../vendor/preact.js";
 import { useTold } from "../shared/asked.js";
 import { Messages } from "./messages.js";
 import { ask } from "../shared/server.js";
-import { SidePane } from "./side_pane.js";
+import { SidePane } from "./panes.js";
 import { listed } from "../shared/words.js";
 
 /**

@@ -5,7 +5,24 @@
 import * as cm from "../vendor/editor.js";
 import { tokensOf } from "./json_tree.js";
 
+/** What stands over an editor: completions and what is told of a place. */
+export const tooltips = {
+  ".cm-tooltip": {
+    background: "var(--panel)",
+    color: "var(--ink)",
+    border: "1px solid var(--line)",
+    borderRadius: "6px",
+    font: "var(--text)",
+    maxWidth: "440px",
+  },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--code)", maxHeight: "none", minWidth: "200px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px", lineHeight: "18px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { background: "var(--pick)", color: "var(--ink)" },
+  ".cm-completionDetail": { color: "var(--soft)", fontStyle: "normal", font: "12px/16px system-ui, sans-serif" },
+  ".cm-completionInfo": { padding: "6px 10px", font: "var(--text)", maxWidth: "320px" },
+};
 const theme = cm.EditorView.theme({
+  ...tooltips,
   "&": { height: "100%", color: "var(--ink)", backgroundColor: "var(--panel)", font: "var(--code)" },
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { font: "var(--code)", overflow: "auto" },
@@ -51,22 +68,9 @@ const theme = cm.EditorView.theme({
   ".cm-lintRange-warning": { textDecorationColor: "var(--wait)" },
   ".cm-lintRange-info": { textDecorationColor: "var(--soft)" },
   ".cm-lintPoint::after": { borderBottomColor: "var(--bad)" },
-  ".cm-tooltip": {
-    background: "var(--panel)",
-    color: "var(--ink)",
-    border: "1px solid var(--line)",
-    borderRadius: "6px",
-    font: "var(--text)",
-    maxWidth: "440px",
-  },
   ".cm-diagnostic": { borderLeft: "3px solid var(--faint)", padding: "4px 10px" },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
   ".cm-diagnostic-warning": { borderLeftColor: "var(--w-queue)" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--code)", maxHeight: "none", minWidth: "200px" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px", lineHeight: "18px" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { background: "var(--pick)", color: "var(--ink)" },
-  ".cm-completionDetail": { color: "var(--soft)", fontStyle: "normal", font: "12px/16px system-ui, sans-serif" },
-  ".cm-completionInfo": { padding: "6px 10px", font: "var(--text)", maxWidth: "320px" },
   ".cm-panels": { background: "var(--panel)", color: "var(--ink)", borderColor: "var(--line)" },
   ".cm-panel.cm-search": { padding: "8px 12px", font: "var(--text)" },
   ".cm-panel.cm-search label": { fontSize: "12px", color: "var(--soft)" },
@@ -78,7 +82,10 @@ const theme = cm.EditorView.theme({
     padding: "3px 8px",
     fontSize: "13px",
   },
-  ".cm-button": { background: "var(--panel)", padding: "3px 10px" },
+  ".cm-button": { background: "var(--panel)", padding: "3px 10px", cursor: "pointer" },
+  ".cm-button:is(:hover, :active)": { background: "var(--hover)" },
+  ".cm-panels :focus-visible": { outline: "2px solid var(--accent)", outlineOffset: "1px" },
+  ".cm-panel.cm-search [name=close]": { color: "var(--soft)", font: "20px/24px system-ui", width: "24px" },
   ".about": { padding: "8px 12px", display: "grid", gap: "4px" },
   ".about b": { font: "600 13px/19px ui-monospace, monospace" },
   ".about .dim": { color: "var(--soft)", fontSize: "12px" },

@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { DryRun } from "./dry.js";
-import { Divider } from "./divider.js";
+import { Divider } from "./panes.js";
 import { useKeys } from "../shared/keys.js";
 import { lineOf } from "./text_places.js";
 import { isWorkflow, kindOf } from "./workflow_place.js";
@@ -18,14 +18,21 @@ import { isWorkflow, kindOf } from "./workflow_place.js";
  *   atLine: (line: number) => void, reason: string, ran: (run: any) => void}} Props
  */
 
+/** Whether lines of the text are wrapped. */
+const WRAPS = "console.wrap";
+
 /** @param {Props} props */
 export function EditorPane(props) {
   const { file, draft, saving, hand, pane, open, place, ran, reason, tab, known } = props;
   const { conflict } = saving;
+  const [wraps, setWraps] = useState(localStorage.getItem(WRAPS) !== "off");
+  const wrap = () => {
+    localStorage.setItem(WRAPS, wraps ? "off" : "on");
+    setWraps(!wraps);
+  };
   const { TextEditor } = useLoaded(() => import("./text.js"));
-  const { Conflict } = useLoaded(() => import("./conflict.js"), conflict !== null);
   const [looksBack, lookBack] = useState(false);
-  const { Earlier } = useLoaded(() => import("./earlier.js"), looksBack);
+  const { Conflict, Earlier } = useLoaded(() => import("./two_texts.js"), conflict !== null || looksBack);
   const { Form } = useLoaded(() => import("./form.js"), tab === "form" && pane !== "dry");
   const { TryIt } = useLoaded(() => import("./try.js"), pane === "try");
   const restore = async (/** @type {string} */ text) => {
@@ -37,8 +44,9 @@ export function EditorPane(props) {
   const aside = { path: file.path, user: file.user, close: () => open("text") };
   useKeys({ F8: () => hand.current?.next(), "Ctrl+s": () => reason || saving.save() });
   return html`<div class=${`beside ${isWorkflow(file.path) ? "" : "alone"}`}>
+    ${isWorkflow(file.path) && html`<${Divider} label="Size of the text" of=".three" />`}
     <section class="editor" aria-label=${tab === "form" ? "Form" : "Text"} hidden=${pane === "dry"}>
-      <${Bar} ...${props} lookBack=${() => lookBack(!looksBack)} />
+      <${Bar} ...${props} wraps=${wraps} wrap=${wrap} lookBack=${() => lookBack(!looksBack)} />
       ${conflict && Conflict && html`<${Conflict} theirs=${conflict.text} mine=${conflict.mine} keep=${saving.keep}
         take=${saving.take} close=${saving.close} />`}
       ${looksBack && !conflict && Earlier && html`<${Earlier} path=${file.path} now=${draft.text.current}
@@ -48,7 +56,7 @@ export function EditorPane(props) {
         focusOn=${props.focusOn}
         toText=${() => props.turnTo("text")} />` : html`<p class="formword dim" role="status">loading</p>`}</div>`}
       <div class="textpart" hidden=${conflict !== null || looksBack || tab === "form"}>
-        ${TextEditor ? html`<${Written} ...${props} known=${known} Editor=${TextEditor} />`
+        ${TextEditor ? html`<${Written} ...${props} Editor=${TextEditor} wraps=${wraps} />`
           : html`<pre class="code plain">
         ${file.text}</pre>`}
       </div>
@@ -75,8 +83,8 @@ export function useLoaded(load, wanted = true) {
   return part;
 }
 
-/** @param {Props & {lookBack: () => void}} props */
-function Bar({ file, draft, saving, hand, reason, lookBack, tab, turnTo }) {
+/** @param {Props & {lookBack: () => void, wraps: boolean, wrap: () => void}} props */
+function Bar({ file, draft, saving, hand, reason, lookBack, tab, turnTo, wraps, wrap }) {
   const lay = () =>
     hand.current?.format() === false && saving.fail("The brackets do not match, so the text cannot be laid out.");
   const { said, failed } = saving.word;
@@ -86,7 +94,8 @@ function Bar({ file, draft, saving, hand, reason, lookBack, tab, turnTo }) {
       ${isWorkflow(file.path) && html`<${FormOrText} tab=${tab} turnTo=${turnTo} />`}
       <span class="dim" role="status">${draft.unsaved ? "not saved" : said}</span>
       ${isWorkflow(file.path) && html`<button type="button" onClick=${lookBack}>Earlier</button>`}
-      ${tab === "text" && html`<button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>`}
+      ${tab === "text" && html`<button type="button" aria-pressed=${wraps} onClick=${wrap}>Wrap</button>
+        <button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>`}
       <button type="button" class="main" disabled=${reason !== "" || !draft.unsaved} aria-describedby=${reason
         ? "whynot" : null} onClick=${() => saving.save()}>Save</button></div>
     ${reason && html`<p class="edword dim" id="whynot">${reason}</p>`}
@@ -110,15 +119,15 @@ function FormOrText({ tab, turnTo }) {
     ${one("text", "Text")}</div>`;
 }
 
-/** @param {Props & {Editor: unknown}} props */
-function Written({ file, draft, node, saving, hand, atLine, reason, known, Editor }) {
+/** @param {Props & {Editor: unknown, wraps: boolean}} props */
+function Written({ file, draft, node, saving, hand, atLine, reason, known, Editor, wraps }) {
   const typed = (/** @type {string} */ text) => {
     draft.typed(text);
     saving.say("");
   };
   const help = (/** @type {string} */ page) => void (location.hash = `#/help${page && `/${page}`}`);
   return html`<${Editor} text=${file.text} problems=${draft.checked.problems} checked=${draft.checked.text}
-    writable=${reason === ""} label=${`Text of ${file.path}`}
+    wraps=${wraps} writable=${reason === ""} label=${`Text of ${file.path}`}
     known=${known} chosen=${node?.lines ?? null} typed=${typed} atLine=${atLine} help=${help} hand=${hand} />`;
 }
 

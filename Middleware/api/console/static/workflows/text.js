@@ -5,14 +5,15 @@ import * as cm from "../vendor/editor.js";
 import { completionsAt, describedAt } from "./completion.js";
 import { look, overLines, rootIn } from "./editor_look.js";
 import { layoutOf } from "./json_format.js";
-import { rangeOf } from "./text_places.js";
+import { changedAt, rangeOf } from "./text_places.js";
 import { listed } from "../shared/words.js";
 
 /**
  * @typedef {import("./workflow_types.js").Problem} Problem
  * @typedef {import("./completion.js").Known} Known
  * @typedef {{text: () => string, set: (text: string) => void, format: () => boolean, go: (problem: Problem) => void,
- *   next: () => void, edit: (steps: import("./json_edit.js").Change[][], event: string) => void,
+ *   next: () => void, wrap: (wraps: boolean) => void,
+ *   edit: (steps: import("./json_edit.js").Change[][], event: string) => void,
  *   back: (forth: boolean) => number | null,
  *   show: (lines: [number, number] | null) => void, underline: (problems: Problem[], checked: string) => void}} Hand
  *   what others do with the editor; `edit`: several steps that one undo takes back; `back`: undo or redo, and where the
@@ -71,6 +72,7 @@ const SEVERITY = /** @type {const} */ ({ error: "error", warning: "warning", not
 
 /**
  * @typedef {{text: string, problems: Problem[], checked: string, writable: boolean, label: string, known: Known | null,
+ *   wraps: boolean,
  *   chosen: [number, number] | null,
  *   typed: (text: string) => void, atLine: (line: number) => void, help: (page: string) => void, hand: {current: Hand |
  *   null}}} Props
@@ -80,7 +82,7 @@ const SEVERITY = /** @type {const} */ ({ error: "error", warning: "warning", not
 
 /** @param {Props} props */
 export function TextEditor(props) {
-  const { text, problems, checked, chosen, hand } = props;
+  const { text, problems, checked, chosen, hand, wraps } = props;
   const host = useRef(/** @type {HTMLElement | null} */ (null));
   const now = useRef(props);
   now.current = props;
@@ -97,6 +99,7 @@ export function TextEditor(props) {
       hand.current = null;
     };
   }, []);
+  useEffect(() => hand.current?.wrap(wraps), [wraps]);
   useEffect(() => hand.current?.show(chosen), [chosen?.[0], chosen?.[1]]);
   useEffect(() => hand.current?.underline(problems, checked), [problems, checked]);
   return html`<div class="texthost" ref=${host}></div>`;
@@ -133,6 +136,7 @@ function handOf(view) {
       view.focus();
       cm.nextDiagnostic(view);
     },
+    wrap: (wraps) => view.dispatch({ effects: wrapping.reconfigure(wraps ? cm.EditorView.lineWrapping : []) }),
     show: (lines) => chooseLines(view, lines),
     underline(problems, checked) {
       if (text() !== checked) return;
@@ -150,20 +154,14 @@ function handOf(view) {
   };
 }
 
-/** Behind what differs. @param {string} before @param {string} after */
-function changedAt(before, after) {
-  let end = 0;
-  while (end < Math.min(before.length, after.length) && before.at(-1 - end) === after.at(-1 - end)) end++;
-  let start = 0;
-  while (start < after.length && before[start] === after[start]) start++;
-  return Math.max(start, after.length - end);
-}
+const wrapping = new cm.Compartment();
 
 /** @param {Now} now */
 function extensions(now) {
   const { writable, label } = now.current;
   return [
     look(label, writable),
+    wrapping.of([]),
     cm.foldGutter(),
     cm.highlightSpecialChars(),
     cm.highlightActiveLine(),

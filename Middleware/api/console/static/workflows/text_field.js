@@ -4,7 +4,7 @@
 import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact.js";
 import * as cm from "../vendor/editor.js";
 import { distance } from "./completion.js";
-import { overLines, rootIn } from "./editor_look.js";
+import { overLines, rootIn, tooltips } from "./editor_look.js";
 
 /**
  * @typedef {import("./completion.js").Choice} Choice
@@ -37,18 +37,7 @@ const theme = cm.EditorView.theme({
     textDecorationSkipInk: "none",
   },
   ...hues,
-  ".cm-tooltip": {
-    background: "var(--panel)",
-    color: "var(--ink)",
-    border: "1px solid var(--line)",
-    borderRadius: "6px",
-    font: "var(--text)",
-  },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--code)", maxHeight: "none", minWidth: "200px" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px", lineHeight: "18px" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { background: "var(--pick)", color: "var(--ink)" },
-  ".cm-completionDetail": { color: "var(--soft)", fontStyle: "normal", font: "12px/16px system-ui, sans-serif" },
-  ".cm-completionInfo": { padding: "6px 10px", font: "var(--text)", maxWidth: "300px" },
+  ...tooltips,
 });
 
 const PLACEHOLDER = /\{+\s*([A-Za-z_][\w-]*)[^{}\n]*\}+/g;

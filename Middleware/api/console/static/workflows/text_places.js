@@ -56,3 +56,12 @@ function fieldIn(pointer, node) {
  * @param {number} line
  */
 export const nodeAtLine = (nodes, line) => nodes.find(({ lines }) => lines[0] <= line && line <= lines[1])?.n ?? null;
+
+/** Behind what differs. @param {string} before @param {string} after */
+export function changedAt(before, after) {
+  let end = 0;
+  while (end < Math.min(before.length, after.length) && before.at(-1 - end) === after.at(-1 - end)) end++;
+  let start = 0;
+  while (start < after.length && before[start] === after[start]) start++;
+  return Math.max(start, after.length - end);
+}

@@ -7,7 +7,7 @@ import { useRun } from "../runs/run.js";
 import { wasRouted } from "../runs/run_list.js";
 import { ask, eventReader, opened, runs, state } from "../shared/server.js";
 import { NOTHING, outdatedIn, saidIn } from "./said.js";
-import { SidePane } from "./side_pane.js";
+import { SidePane } from "./panes.js";
 import { messagesIn } from "../runs/spoken.js";
 import { Waterfall } from "../runs/waterfall.js";
 
