@@ -311,7 +311,8 @@ ForeignBreach = tuple[tuple[str | int, ...], str, Any, Any]
 
 def foreign_check(schema: dict[str, Any]) -> Callable[[Any], list[ForeignBreach]]:
     """What a schema that is not ours says of a document, in the order of the places; an unsound schema finds
-    fault with nothing. Each `$ref` of the schema leads to a place in it (others would be fetched).
+    fault with nothing. Each `$ref` of the schema leads to a place in it (others would be fetched), and never
+    back to itself for the same value.
     """
     from jsonschema import Draft202012Validator  # slow to load, as above
     from jsonschema.exceptions import UnknownType

@@ -425,7 +425,6 @@ class TestSchemasOfOthers:
         [
             {"type": "strange"},
             {"required": True},
-            {"$ref": "#"},
             {"$schema": "own", "type": 5},
         ],
     )

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from Middleware.config.validation import ForeignBreach, foreign_check
 from Middleware.utilities.model_json import value_at
+from Middleware.workflows.agents.endless_schema import is_deep, is_endless
 
 _KINDS = {
     "object": "an object",
@@ -47,6 +48,8 @@ def argument_breaches(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
         text = json.dumps(schema, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
         return []
+    if is_deep(arguments):
+        return []
     return [breach for found in _check_of(text)(arguments) for breach in _breaches_of(found, schema)]
 
 
@@ -63,7 +66,11 @@ def sentence_of_breach(breach: Breach) -> str:
 def _check_of(schema: str) -> Callable[[Any], list[ForeignBreach]]:
     kept = _followed(json.loads(schema), DEEPEST)
     _drop_lost_references(kept, kept)
-    return foreign_check(kept)
+    return _no_breach if is_endless(kept) else foreign_check(kept)
+
+
+def _no_breach(arguments: Any) -> list[ForeignBreach]:
+    return []
 
 
 def _followed(schema: Any, depth: int) -> Any:

@@ -200,4 +200,5 @@ class TestAgents:
         )
         (sent,) = dry.nodes[0].sent
         assert "tools" not in sent.body
-        assert "read_it: Reads" in sent.body["messages"][0]["content"]
+        told = sent.body["messages"][0]["content"]
+        assert told.index("read_it, schema") < told.index("Reads")

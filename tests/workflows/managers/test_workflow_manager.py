@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import sys
 from copy import deepcopy
 from typing import Any
 
@@ -163,6 +164,14 @@ class TestChildren:
         answer = house.ask(child(returnToUser=True), ask(prompt="{agent1Output}"), stream=stream)
         assert answer.text == "<t>hm</t>yes"
         assert house.model.calls[1].conversation[0]["content"] == "yes"
+
+
+@pytest.fixture(autouse=True)
+def frames():
+    """Python's own limit, which deep runs raise for the whole process, is again what it was."""
+    limit = sys.getrecursionlimit()
+    yield
+    sys.setrecursionlimit(limit)
 
 
 class TestPreparation:
