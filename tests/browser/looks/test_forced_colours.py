@@ -14,7 +14,7 @@ CHOSEN = {
     "the page that is open": ("runs", ".top nav a", '[aria-current="page"]'),
     "the run that is open": ("a run", ".row", "[aria-current]"),
     "the node that is chosen": ("a run", "button.fallrow", "[aria-current]"),
-    "the tab that is open": ("a run", "[role=tab]", '[aria-selected="true"]'),
+    "the tab that is open": ("a node", "[role=tab]", '[aria-selected="true"]'),
     "what is shown of it": ("what was sent", ".switches button", '[aria-pressed="true"]'),
     "the file that is open": ("a workflow", ".tree a", "[aria-current]"),
     "the card that is chosen": ("a workflow", ".node", "[aria-current]"),

@@ -183,7 +183,7 @@ def test_files_are_moved_through_by_keys_and_escape_leads_back_to_the_text(serve
     names = page.locator(".tree a .fname").all_inner_texts()
     at = names.index("Reviewers")
     has_focus = "document.activeElement.querySelector('.fname')?.textContent"
-    for key, steps in (("k", -1), ("j", 0), ("ArrowUp", -1), ("ArrowDown", 0)):
+    for key, steps in (("j", 1), ("k", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
         page.keyboard.press(key)
         assert page.evaluate(has_focus) == names[at + steps]
     page.keyboard.press("t")
