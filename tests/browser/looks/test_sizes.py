@@ -10,9 +10,10 @@ SIDEWAYS = ".fall, .zoompane, .texthost, .cm-scroller, .cm-content, .plain.code,
 TOO_SMALL = """(least) => [...document.querySelectorAll('a, button, select, input, textarea, summary, [role=tab]')]
   .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest('.skip, .texthost') && getComputedStyle(one).display !== 'inline')
   .map((one) => [one, Math.max(...[one, one.closest('label')].map((box) => box?.getBoundingClientRect().height ?? 0))])
-  .filter(([, height]) => height && height < least - 0.5)
+  .filter(([one, height]) => height && height < (one.matches('.fallrow') ? Math.min(least, 32) : least) - 0.5)
   .map(([one, height]) => `${one.tagName} ${one.className} ${one.textContent.slice(0, 20)} ${Math.round(height)}`)"""
-"""A link within a sentence is as high as its line; all else has a height of its own."""
+"""A link within a sentence is as high as its line; all else has a height of its own, that of a row of the waterfall is 32 px
+on a small page (workbench.md 13)."""
 
 SCROLLED = """(allowed) => [...document.querySelectorAll('body *')]
   .filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth && ['auto', 'scroll'].includes(getComputedStyle(one).overflowX) && !one.closest(allowed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -402,7 +403,7 @@ class TestNewFile:
         name = f"New {template}"
         editor.get_by_role("button", name="New", exact=True).click()
         editor.get_by_label("Name", exact=True).fill(name)
-        editor.get_by_role("radio", name=template).check()
+        editor.get_by_role("radio", name=re.compile(rf"^{template}\b")).check()
         editor.get_by_role("button", name="Create").click()
         editor.wait_for_selector(f"h1:has-text('{name}')")
         told = [line for line in validated(server).splitlines() if f"{name}.json" in line]
