@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from Middleware.common.registry import NamesView
 
-VERSION = "0.1.0"
+VERSION = "1.0.0"
 USER_AGENT = f"Headrace/{VERSION}"
 KEY_CHALLENGE = 'Bearer realm="headrace"'
 """`WWW-Authenticate` of a server that wants a key; another Headrace knows this program by it. Never `Basic`:
