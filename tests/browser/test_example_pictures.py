@@ -90,6 +90,6 @@ def test_a_run_of_it_is_shown_node_by_node(server, looking, user):
     page = looking.open(server, f"#/runs?user={user}", viewport={"width": 1500, "height": 1000})
     page.locator(".row").first.click()
     page.locator(".fall .fallrow").nth(1).wait_for()
-    until(page, lambda: page.locator(".row .mark.done, .row .mark.failed").count() >= 1)
+    until(page, lambda: page.locator(".row :is(.mark.done, .mark.trouble, .mark.failed)").count() >= 1)
     assert user in OUTSIDE or page.locator(".row .mark.failed").count() == 0
     kept(page.locator(".fall"), f"{user}-run")
