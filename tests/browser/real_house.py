@@ -85,11 +85,11 @@ class Line:
         self._server = server
         self._clients: list[Client] = []
 
-    def join(self) -> None:
-        """The fourteen come; the three must have their slots."""
-        self._clients = [
-            Client(self._server, asking(f"Wait for me too, {name}", model=name)) for name in self.waiting
-        ]
+    def join(self) -> int:
+        """The next of the fourteen comes; the three must have their slots. How many have come."""
+        name = self.waiting[len(self._clients)]
+        self._clients.append(Client(self._server, asking(f"Wait for me too, {name}", model=name)))
+        return len(self._clients)
 
     def end(self) -> None:
         self.let_go.set()

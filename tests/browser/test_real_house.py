@@ -74,8 +74,9 @@ class TestTheLine:
         line = Line(house, backend)
         page = looking.open(house.server, viewport={"width": 1440, "height": 900})
         until(page, lambda: page.locator(".row .mark.answering").count() == GATE)
-        line.join()
-        until(page, lambda: page.locator(".row .mark.waiting").count() == WAITING)
+        for _ in range(WAITING):  # one after the other: they keep the order in which they came
+            come = line.join()
+            until(page, lambda come=come: page.locator(".row .mark.waiting").count() == come)
         yield line, page
         line.end()
 
