@@ -36,6 +36,7 @@ def opened(tab, server, **more):
 def at_end_of(page, words):
     page.locator(".cm-line", has_text=words).first.click()
     page.keyboard.press("End")
+    page.keyboard.press("End")  # from the end of the row to that of the line
 
 
 def offered(page):

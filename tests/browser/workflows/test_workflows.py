@@ -199,16 +199,16 @@ def round_up(ends, first, last):
 
 class TestTree:
     def test_files_stand_below_their_users_and_others_folded(self, picture):
-        """With their problems in numbers and words."""
+        """Those first that answer a model name; with their problems in numbers and words."""
         tree = picture.get_by_role("navigation", name="Workflow files")
         mine = tree.get_by_role("list", name="mira").get_by_role("link")
         assert [name.split()[0] for name in mine.all_inner_texts()] == [
+            "Reviewers",
             "Chat",
             "CodeFix",
             "Prose",
-            "Reviewers",
         ]
-        assert "1 warning" in " ".join(mine.last.inner_text().split())
+        assert "1 warning" in " ".join(mine.first.inner_text().split())
         assert not tree.get_by_text("attic/Old").is_visible()
 
     def test_the_filter_finds_by_name(self, picture):
