@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.browser.conftest import Client, asking, rows, until
+from tests.browser.conftest import Client, asking, choose_answering, rows, until
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
 
@@ -116,3 +116,20 @@ def test_an_answer_is_seen_while_it_goes_out(start, looking, backend):
     page.get_by_text("What the client got").wait_for()
     until(page, lambda: page.locator(".details .msg pre").inner_text() == "one two three")
     client.wait()
+
+
+def test_a_chip_leads_to_the_card_of_its_endpoint(start, looking):
+    """That of the user who asked, though another has one of the same name; it is in view."""
+    more = {f"Other{n}": {} for n in range(12)}
+    ask = {**NODE, "prompt": "x", "lastMessagesToSendInsteadOfPrompt": 0}
+    flow = [*({**ask, "title": name, "endpointName": name} for name in more), NODE]
+    server = start({"jo": {}, "mira": {"endpoints": more, "workflows": {"Chat": flow}}})
+    server.post("/v1/chat/completions", asking("Hello", model="jo"))
+    server.post("/v1/chat/completions", asking("Hello", model="mira"))
+    page = looking.open(server, viewport={"width": 1300, "height": 500})
+    page.locator(".row", has_text="mira").click()
+    choose_answering(page)
+    page.locator(".nodehead a.chip").click()
+    card = page.locator('.endpoint[data-of="mira/Model"]')
+    card.wait_for()
+    until(page, lambda: 0 <= card.bounding_box()["y"] < 500)

@@ -30,7 +30,8 @@ import { clock, counted, listed, loadedWords, number, seconds, shareWords } from
 /** So many of the newest calls are told. */
 const MOST_CALLS = 100;
 
-export function Page() {
+/** @param {{place: import("../shared/types.js").Place}} props */
+export function Page({ place }) {
   const { data, error, again } = useAsked("endpoints", 10);
   const loaded = useAsked("loaded", 10).data?.loaded ?? [];
   const [finding, find] = useState(false);
@@ -40,6 +41,8 @@ export function Page() {
     const soon = setTimeout(again, 300);
     return () => clearTimeout(soon);
   }, [ended]);
+  const of = CSS.escape(place.query.get("of") ?? "");
+  useEffect(() => document.querySelector(`[data-of~="${of}"]`)?.scrollIntoView(), [!data]);
   if (!data) return html`<${Missing} error=${error} again=${again} />`;
   const all = /** @type {Endpoint[]} */ (data.endpoints);
   const cards = (/** @type {Endpoint[]} */ some) =>
@@ -129,7 +132,8 @@ function Card({ one, again, loaded }) {
       "how much of its prompts the server had been sent before",
     ],
   ];
-  return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}>
+  return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}
+    data-of=${one.users.map((user) => `${user}/${one.name}`).join(" ")}>
     <div class="ehead">
       <h2 id=${title}>${one.name}</h2><span class="dim">${one.users.length === 1 ? one.user : ""}</span>
       <span class=${`state ${MARKS[one.state]}`}>${one.state !== "quiet" && html`<${Mark}

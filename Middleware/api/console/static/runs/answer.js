@@ -18,7 +18,7 @@ export function Answer({ run, none, again }) {
     ["cost", run.cost && costWords(run.cost)],
   ];
   const text = run.answer;
-  return html`<${Facts} look="sum ends" facts=${facts} />
+  return html`<${Facts} look="sum" facts=${facts} />
     ${run.error && html`<p class="notes bad">${run.error}</p>`}
     ${
       text

@@ -22,3 +22,6 @@ export function turnList() {
   if (listFolded.value) localStorage.setItem(FOLDED, "1");
   else localStorage.removeItem(FOLDED);
 }
+
+/** A run that was opened by the keyboard: the focus goes into it. */
+export const entered = { id: "" };

@@ -35,7 +35,8 @@ export function NodeTabs({ run, node, k, tab, choose }) {
   return html`<div class="nodehead"><h2>${node.number} ${name}</h2><span class="dim">${node.title && node.type}</span>
     ${
       node.endpoint &&
-      html`<a class=${`chip c${hueOf(node.endpoint)}`} href="#/endpoints"
+      html`<a class=${`chip c${hueOf(node.endpoint)}`}
+      href=${addressOf("endpoints", [], { of: `${run.user}/${node.endpoint}` })}
       title=${`Endpoint ${node.endpoint}`}>${node.endpoint}</a>`
     }<${FromHere} run=${run} node=${node} />
       <${AskLink} run=${run} node=${node} call=${call} /></div>

@@ -18,7 +18,7 @@ export function Request({ run, none }) {
     ["answer", run.front && (run.stream ? "streamed" : "in one piece")],
     ["task", run.task],
   ];
-  return html`<${Facts} look="sum ends" facts=${facts} /><${Body} run=${run} none=${none} />`;
+  return html`<${Facts} look="sum" facts=${facts} /><${Body} run=${run} none=${none} />`;
 }
 
 /** @param {{run: Run, none: string}} props */

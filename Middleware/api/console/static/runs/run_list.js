@@ -94,9 +94,6 @@ export function withNames(text, names) {
   return text.split(new RegExp(`(?<![\\p{L}\\p{N}])(${words})(?![\\p{L}\\p{N}])`, "u"));
 }
 
-/** A run that was opened by the keyboard: the focus goes into it. */
-export const entered = { id: "" };
-
 /** The same line more than once is one with its number.
  * @template {{text: string, rule: string}} T @param {T[]} lines @returns {(T & {times: number})[]} */
 export function timesSaid(lines) {

@@ -3,14 +3,14 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
-import { heldShown, listFolded, turnList } from "./columns.js";
+import { entered, heldShown, listFolded, turnList } from "./columns.js";
 import { listKeys, useKeys } from "../shared/keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
 import { useOneStop } from "../shared/roving.js";
 import { clock, counted, moment, number, seconds, shareWords } from "../shared/words.js";
 import { isActive } from "../shared/run_state.js";
-import { entered, firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
+import { firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
 import { Filter } from "./filter.js";
 import { mark, marked } from "./marked.js";
 import { useRuns } from "./runs_asked.js";
