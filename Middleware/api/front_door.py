@@ -364,6 +364,7 @@ class FrontDoor:
         """
         life = RequestLife(request_id, environ.get(ASKER, ANYBODY))
         life.check_key = lambda: self._check_key_again(life, environ)
+        life.at_end(lambda: self.lives.discard(life))  # the very last: a stop waits for all the others
         if generates:
             self._trace(life, environ)
         limited: KeyRequest | None = environ.get(LIMITED)
@@ -375,7 +376,6 @@ class FrontDoor:
         for traffic in {self.traffic, environ[TRAFFIC]}:
             traffic.begin()
             life.at_end(traffic.end)
-        life.at_end(lambda: self.lives.discard(life))
         life.at_end(lambda: _end_life(life))
         key = idempotency_key_of(environ)
         if key is not None:
@@ -394,7 +394,7 @@ class FrontDoor:
             life.asker = asker
 
     def _trace(self, life: RequestLife, environ: dict[str, Any]) -> None:
-        """What the request does is told, if anybody observes. Its end is registered first, so it is last.
+        """What the request does is told, if anybody observes. Its end is registered early, so it is late.
 
         It begins when the gate lets it in; without a gate at once.
         """

@@ -14,7 +14,7 @@ from Middleware.api.requests.access import AccessRules
 from Middleware.common.errors import RequestCancelled
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.idempotency_service import idempotency_service
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 BODY = {"model": "mira", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -125,6 +125,25 @@ class TestKeys:
 
 
 class TestLives:
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_a_stop_waits_until_the_end_is_told(self, serve, engine, stream):
+        """Whoever writes down a request that has ended is done with it before the request counts as gone: a stop
+        just then lost the row of the history."""
+        app, told = serve(), []
+
+        class Writer:
+            keeps_text = False
+            changes = ("ended", "settled")
+
+            def note_change(self, run, what, node):
+                told.append((what, [life.trace is run for life in app.door.lives]))
+
+        app.door.observers.observe(Writer())
+        body = {**BODY, "stream": stream}
+        app.test_client().post("/v1/chat/completions", json=body, buffered=True).close()
+        wait_until(lambda: not app.door.lives)
+        assert told == [("ended", [True]), ("settled", [True])]
+
     def test_nothing_is_left_behind(self, serve, engine):
         """After an answer, and after each kind of failure."""
         app = serve()
