@@ -223,9 +223,9 @@ class GunicornOfTheHouse(Gunicorn):
     worker = "Middleware.api.serving.gevent_worker.Worker"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def backend() -> Iterator[FakeBackend]:
-    """One for all tests: a test finds its calls by a mark in its prompts."""
+    """One for the tests of a file: a test finds its calls by a mark in its prompts, which another file may use too."""
     fake = FakeBackend()
     yield fake
     fake.close()

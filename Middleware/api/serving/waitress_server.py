@@ -132,8 +132,8 @@ def serve(launch: Launch, server: ApiServer) -> int:
     if server.console is not None:
         server.console.most_pages = most_pages(launch.threads)
     signals = _Signals()
+    _announce(launch, server, listeners[0].effective_port)  # all of it is there when the first answer is
     threading.Thread(target=waitress.run, name="waitress", daemon=True).start()
-    _announce(launch, server, listeners[0].effective_port)
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     signals.wait()
     _stop(server, listeners, signals)

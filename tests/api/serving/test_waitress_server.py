@@ -87,6 +87,22 @@ def test_it_serves_until_a_signal(prepared, capsys):
     assert seen == [(200, True)]
 
 
+def test_nobody_is_answered_before_all_is_announced(prepared, capsys, monkeypatch):
+    """Who waits for an answer to know that the server is there finds its lines in the log."""
+    before, announce, seen = set(threading.enumerate()), waitress_server._announce, []
+
+    def look(*given):
+        announce(*given)
+        seen.extend(thread.name for thread in threading.enumerate() if thread not in before)
+
+    monkeypatch.setattr(waitress_server, "_announce", look)
+    thread = when_listening(capsys, lambda port, said: None)
+    before.add(thread)
+    assert waitress_server.serve(*prepared("--port", "0")) == 0
+    thread.join(PATIENCE_S)
+    assert "waitress" not in seen
+
+
 def test_a_stop_closes_the_port_and_cancels_what_is_unanswered(prepared, capsys):
     """What has been answered may end."""
     launch, server = prepared("--port", "0")
