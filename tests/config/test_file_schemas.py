@@ -4,10 +4,17 @@ others hand in.
 
 from __future__ import annotations
 
-import pytest
+import json
 
+import pytest
+from jsonschema import Draft202012Validator
+
+from Middleware.config import endpoints, named_files, samplers, users, workflows
 from Middleware.config import validation as file_schemas
 from Middleware.config.validation import check_file, hand_in, schema
+
+READERS = endpoints, named_files, samplers, users, workflows
+"""State the keys of their files when they are imported."""
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +32,104 @@ def test_a_kind_that_nobody_states_is_told():
 def test_without_more_fields_it_is_what_the_reader_states():
     assert schema("routing")["title"] == "Routing"
     assert schema("routing") is schema("routing")
+
+
+FIELDS = {
+    "user": """
+        stream verboseLogging defaultParallelProcessWorkflow description port customWorkflowOverride
+        customWorkflow routingConfig categorizationWorkflow maxCategorizationAttempts
+        discussionIdMemoryFileWorkflowSettings fileMemoryToolWorkflow chatSummaryToolWorkflow
+        conversationMemoryToolWorkflow recentMemoryToolWorkflow contextCompactorSettingsFile
+        discussionDirectory sqlLiteDirectory endpointConfigsSubDirectory
+        workflowConfigsSubDirectoryOverride presetConfigsSubDirectoryOverride
+        structuredOutputConfigsSubDirectory sharedWorkflowsSubDirectoryOverride allowSharedWorkflows
+        chatPromptTemplateName chatCompleteAddUserAssistant
+        chatCompletionAddMissingAssistantGenerator separateConversationInVariables
+        conversationSeparationDelimiter userWideWorkflowVariables clampPromptToContextWindow
+        steadyWindow connectTimeoutInSeconds livenessToolCall encryptUsingApiKey redactLogOutput
+        interceptOpenWebUIToolRequests useOfflineWikiApi offlineWikiApiHost offlineWikiApiPort
+        useOfflineResearcherApi offlineResearcherApiHost offlineResearcherApiPort useFileLogging
+        maxWorkflowDepth maxParallelNodes staticStreamDelayMs advertisedContextLength
+        openWebUITaskWorkflow embeddingsEndpoint exposeEndpoints discussionIdFromHeader
+        progressOutput outboundPolicy pythonModuleRoots offlineWikiApiUrl
+    """,
+    "endpoint": """
+        endpoint moreEndpoints modelNameToSendToAPI dontIncludeModel extraHeaders
+        maxContextTokenSize wilmerContextEstimationLevel clampPromptToContextWindow promptTemplate
+        strictPromptTemplate addGenerationPrompt backendSupportsToolTurns claudePrefill
+        reasoningParser presetSamplers appendPresetName backupEndpointName backupPresetName
+        allowRemoteBackup maxConcurrentRequests machine connectTimeoutInSeconds readTimeoutInSeconds
+        backendStream requestStreamUsage promptCaching promptCacheKey apiTypeConfigFileName
+        modelNameForDisplayOnly apiKey apiKeyEnv addTextToStartOfSystem textToAddToStartOfSystem
+        addTextToStartOfPrompt textToAddToStartOfPrompt addTextToStartOfCompletion
+        textToAddToStartOfCompletion ensureTextAddedToAssistantWhenChatCompletion
+        pricePerMillionTokens thinkTagText
+    """,
+    "apitype": """
+        type nameForDisplayOnly presetType truncateLengthPropertyName maxNewTokensPropertyName
+        streamPropertyName samplerFieldMap backendStream requestStreamUsage
+        supportsChatTemplateKwargs thinking structuredOutput promptCacheMark
+        promptCacheKeyPropertyName
+    """,
+    "prompttemplate": """
+        promptTemplateSystemPrefix promptTemplateSystemSuffix promptTemplateUserPrefix
+        promptTemplateUserSuffix promptTemplateAssistantPrefix promptTemplateAssistantSuffix
+        promptTemplateSystemmesPrefix promptTemplateSystemmesSuffix promptTemplateToolPrefix
+        promptTemplateToolSuffix promptTemplateEndToken promptTemplateGenSeparator
+    """,
+    "mcpserver": """
+        transport command args env cwd url headers allowedTools maxResultBytes blockPrivateAddresses
+        allowedHosts
+    """,
+    "mcptool": """
+        description name title inputs message chat
+    """,
+}
+
+
+@pytest.mark.parametrize(("kind", "names"), FIELDS.items(), ids=FIELDS)
+def test_what_a_file_of_each_kind_may_hold(kind, names):
+    """Each of these names is in files that people wrote."""
+    assert [name for name in names.split() if name not in schema(kind)["properties"]] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("user", "User"),
+        ("endpoint", "Endpoint"),
+        ("apitype", "API type"),
+        ("preset", "Preset"),
+        ("prompttemplate", "Prompt template"),
+        ("structuredoutput", "Structured output"),
+        ("mcpserver", "MCP server"),
+        ("routing", "Routing"),
+        ("userpointer", "Default user"),
+    ],
+)
+def test_each_kind_has_a_name_for_people(kind, title):
+    assert schema(kind)["title"] == title
+
+
+def _examples(part):
+    """Every list of examples in a schema, with the schema that they are examples of."""
+    if isinstance(part, dict):
+        if isinstance(part.get("examples"), list):
+            yield part, part["examples"]
+        for below in part.values():
+            yield from _examples(below)
+
+
+@pytest.mark.parametrize("kind", ["user", "endpoint", "apitype", "prompttemplate", "mcpserver", "mcptool"])
+def test_examples_fit_and_none_is_there_twice(kind):
+    """An editor offers them."""
+    for allowed, examples in _examples(schema(kind)):
+        assert len({json.dumps(example) for example in examples}) == len(examples)
+        assert all(Draft202012Validator(allowed).is_valid(example) for example in examples)
+
+
+def test_a_steady_window_is_offered_as_a_switch_and_as_the_compactors():
+    assert schema("user")["properties"]["steadyWindow"]["examples"] == [True, False, "compactor"]
 
 
 def test_fields_are_handed_in():

@@ -36,12 +36,13 @@ class TestTheTable:
         """A second protocol cannot replace the first unseen, nor one of its types."""
         table = Protocols()
         wire = WIRE_FORMATS["ollamaapichat"]
-        table.add(ClientProtocol("a", dict, {"x": wire}))
+        first = ClientProtocol("a", dict, {"x": wire})
+        assert table.add(first) is first
         with pytest.raises(ValueError, match="protocol 'a' is registered twice"):
             table.add(ClientProtocol("a", dict))
         with pytest.raises(ValueError, match="API type 'x' is registered twice"):
             table.add(ClientProtocol("b", dict, {"x": wire}))
-        assert [one.name for one in table] == ["a"]
+        assert list(table) == [first] and table.formats == {"x": wire}
 
 
 @pytest.mark.parametrize(("path", "below"), [("/a", True), ("/a/b", True), ("/ab", False), ("/", False)])
