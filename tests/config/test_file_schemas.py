@@ -9,11 +9,11 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from Middleware.config import endpoints, named_files, samplers, users, workflows
+from Middleware.config import endpoints, machines, named_files, samplers, users, workflows
 from Middleware.config import validation as file_schemas
 from Middleware.config.validation import check_file, hand_in, schema
 
-READERS = endpoints, named_files, samplers, users, workflows
+READERS = endpoints, machines, named_files, samplers, users, workflows
 """State the keys of their files when they are imported."""
 
 
@@ -109,6 +109,96 @@ def test_what_a_file_of_each_kind_may_hold(kind, names):
 )
 def test_each_kind_has_a_name_for_people(kind, title):
     assert schema(kind)["title"] == title
+
+
+WORDS = [  # a kind, where a word stands -> the words that it may be
+    ("user", "progressOutput", "off reasoning status"),
+    ("user", "outboundPolicy", "off block-private"),
+    ("endpoint", "backendStream", "asRequested always"),
+    ("endpoint", "reasoningParser", "none think minimax mistral harmony auto"),
+    ("endpoint", "promptCaching", "off 5m 1h"),
+    ("apitype", "backendStream", "asRequested always"),
+    ("apitype", "promptCacheMark", "cache_control prompt_cache_breakpoint"),
+    ("apitype", "thinking/mode", "bool effort boolOrEffort unsupported"),
+    ("apitype", "thinking/location", "top chat_template_kwargs"),
+    ("apitype", "structuredOutput/style", "openaiJsonSchema raw anthropicJsonSchema"),
+    ("mcpserver", "transport", "stdio sse streamable_http"),
+    ("mcptool", "inputs/place/type", "string integer number boolean"),
+]
+FILES = {
+    "user": "Users/a.json",
+    "endpoint": "Endpoints/a.json",
+    "apitype": "ApiTypes/a.json",
+    "mcpserver": "MCPServers/a.json",
+    "mcptool": "Workflows/a/_mcpTool.json",
+    "routing": "Routing/a.json",
+    "machines": "Machines.json",
+}
+
+
+def _findings_at(kind, place, value):
+    """What is said of this value there, in a file that may lack all else."""
+    document = value
+    for name in reversed(place.split("/")):
+        document = {name: document}
+    pointer = f"/{place}"
+    return [finding for finding in check_file(FILES[kind], document) if finding.pointer == pointer]
+
+
+@pytest.mark.parametrize(("kind", "place", "words"), WORDS, ids=lambda value: value.replace(" ", "-"))
+def test_the_words_that_a_field_takes(kind, place, words):
+    """And no other."""
+    assert [word for word in words.split() if _findings_at(kind, place, word)] == []
+    assert _findings_at(kind, place, "perhaps") != []
+
+
+BOUNDS = [  # a kind, where a number stands -> the least and the greatest, one beyond each
+    ("user", "port", [0, 65535], [-1, 65536]),
+    ("user", "offlineWikiApiPort", [1, 65535], [0, 65536]),
+    ("user", "offlineResearcherApiPort", [1, 65535], [0, 65536]),
+    ("user", "maxWorkflowDepth", [1, 2000], [0, 2001]),
+    ("user", "maxParallelNodes", [1], [0]),
+    ("user", "staticStreamDelayMs", [0], [-1]),
+    ("user", "advertisedContextLength", [1], [0]),
+    ("user", "connectTimeoutInSeconds", [1, 2_000_000], [0, 2_000_001]),
+    ("endpoint", "connectTimeoutInSeconds", [0.1, 2_000_000], [0, 2_000_001]),
+    ("endpoint", "readTimeoutInSeconds", [0.1, 2_000_000], [0, 2_000_001]),
+    ("endpoint", "maxContextTokenSize", [1], [0]),
+    ("endpoint", "maxConcurrentRequests", [1], [0]),
+    ("endpoint", "pricePerMillionTokens/input", [0, 1e9], [-0.1, 1e9 + 1]),
+    ("endpoint", "pricePerMillionTokens/output", [0, 1e9], [-0.1, 1e9 + 1]),
+    ("endpoint", "pricePerMillionTokens/cached", [0, 1e9], [-0.1, 1e9 + 1]),
+    ("endpoint", "pricePerMillionTokens/cacheWrite", [0, 1e9], [-0.1, 1e9 + 1]),
+    ("mcpserver", "maxResultBytes", [1], [0]),
+    ("routing", "_byMeaning/threshold", [0, 1], [-0.1, 1.1]),
+    ("routing", "_byMeaning/margin", [0, 1], [-0.1, 1.1]),
+    ("routing", "_byMeaning/messages", [1], [0]),
+    ("machines", "big/maxConcurrentRequests", [1], [0]),
+]
+
+
+@pytest.mark.parametrize(("kind", "place", "within", "beyond"), BOUNDS, ids=[" ".join(b[:2]) for b in BOUNDS])
+def test_the_bounds_of_a_number(kind, place, within, beyond):
+    assert [value for value in within if _findings_at(kind, place, value)] == []
+    assert [value for value in beyond if not _findings_at(kind, place, value)] == []
+
+
+NOT_EMPTY = [
+    ("endpoint", "apiTypeConfigFileName"),
+    ("apitype", "type"),
+    ("apitype", "structuredOutput/field"),
+    ("user", "livenessToolCall/toolName"),
+    ("mcpserver", "command"),
+    ("mcpserver", "url"),
+    ("routing", "_byMeaning/embeddingEndpointName"),
+    ("routing", "Sailing/workflow"),
+]
+
+
+@pytest.mark.parametrize(("kind", "place"), NOT_EMPTY, ids=[" ".join(each) for each in NOT_EMPTY])
+def test_a_name_that_may_not_be_empty(kind, place):
+    """One character is enough."""
+    assert _findings_at(kind, place, "") != [] and _findings_at(kind, place, "x") == []
 
 
 def _examples(part):
