@@ -52,6 +52,7 @@ def test_a_stream_says_what_the_whole_says(batches):
         (400, "bad_input"),
         (401, "unauthorized"),
         (404, "not_found"),
+        (429, "too_many_requests"),
         (503, "service_unavailable"),
         (502, "server_error"),
         (405, "server_error"),
