@@ -436,3 +436,18 @@ class TestCache:
         of_whole = whole(batch)["usage"]
         [of_stream] = [data["usage"] for data in events(stream(batch)) if data["type"] == "message_delta"]
         assert [of_whole[name] for name in names] == [of_stream[name] for name in names] == list(told)
+
+    @pytest.mark.parametrize(
+        ("path", "headers", "claims"),
+        [
+            ("/v1/models", {"HTTP_ANTHROPIC_VERSION": ""}, True),
+            ("/models/mira", {"HTTP_ANTHROPIC_VERSION": "x"}, True),
+            ("/v1/files/f1", {"HTTP_ANTHROPIC_VERSION": "x"}, True),
+            ("/v1/models", {}, False),
+            ("/v1/chat/completions", {"HTTP_ANTHROPIC_VERSION": "x"}, False),
+        ],
+        ids=str,
+    )
+    def test_whose_list_it_is(self, path, headers, claims):
+        """The version header decides, with any value, on the paths that others have too."""
+        assert PROTOCOL.claims(path, headers) is claims

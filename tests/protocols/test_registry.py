@@ -184,6 +184,15 @@ def test_build_response_json_carries_tool_calls(api_type):
     assert place["tool_calls"][0]["function"]["name"] == "t"
 
 
+def test_who_asks_for_a_chunk_that_there_is_not_is_told_what_there_is():
+    with in_request("mcptool"), pytest.raises(ValueError, match="has no chunks") as caught:
+        build_response_json("x")
+    told, _, known = str(caught.value).partition(" Known: ")
+    assert told == "API type 'mcptool' has no chunks."
+    chat = ["openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"]
+    assert set(chat) <= set(known.split(", ")) and "mcptool" not in known
+
+
 @pytest.mark.parametrize("context", [None, "openai", "other"])
 def test_build_response_json_needs_a_protocol(context):
     """Outside a request, and for a type that has no wire format, there is no chunk."""
