@@ -57,8 +57,8 @@ function Nothing() {
 /** @param {string} selector @returns {HTMLElement | null} */
 const part = (selector) => document.querySelector(selector);
 
-/** Keys of this page: `t` opens and closes Try it, `n` begins a file, Esc leaves what stands in place of the text or the
- * picture. */
+/** Keys of this page: `t` opens and closes Try it, `n` begins a file, Esc leaves what stands in place of the text or
+ * the picture. */
 export const keys = {
   ...listKeys(".tree"),
   t: () => part("[data-try]")?.click(),
