@@ -37,6 +37,11 @@ class CallUse(NamedTuple):
         return CallUse(self.prompt + other.prompt, self.completion + other.completion, cost)
 
 
+def _has_text_alone(batch: Batch) -> bool:
+    """Whether its chunks say nothing but text. A finishing dict is the last of its batch."""
+    return not batch or (sum(map(len, batch)) == 2 * len(batch) and batch[-1]["finish_reason"] is None)
+
+
 class CallMeter:
     """One call. `price`: None: only its tokens count. `prompt_tokens()`: an estimate of its prompt.
     `generates`: False: the backend writes nothing. `sent`: its body has left for the backend."""
@@ -53,10 +58,10 @@ class CallMeter:
 
     def note_batch(self, batch: Batch) -> None:
         """Part of a stream. Its finishing dict is told what the call cost."""
+        self._texts += [chunk["token"] for chunk in batch]
+        if _has_text_alone(batch):  # nearly every one: a loop over its chunks took twice as long as this
+            return
         for chunk in batch:
-            self._texts.append(chunk["token"])
-            if len(chunk) == 2 and chunk["finish_reason"] is None:
-                continue  # nearly every one
             if thinking := chunk.get("thinking"):
                 self._thoughts.append(thinking)
             if chunk["finish_reason"] is not None and "error" not in chunk:
