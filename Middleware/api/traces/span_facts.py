@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,8 +41,8 @@ Event = tuple[str, int, dict[str, Any]]
 @dataclass(slots=True)
 class SpanFacts:
     """One span. `begun`, `ended`: Unix nanoseconds. `parent`: index in the list of the trace's spans.
-    `error`: kind of a failure, empty: it did not fail; `said`: the sentence about it. `texts`: None: they are
-    not to be sent. `secrets`: what no reader may see.
+    `error`: kind of a failure, empty: it did not fail; `said`: the sentence about it. `usage`: as it was
+    reported. `texts`: None: they are not to be sent. `secrets`: what no reader may see.
     """
 
     name: str
@@ -53,12 +54,14 @@ class SpanFacts:
     events: list[Event] = field(default_factory=list)
     error: str = ""
     said: str = field(default="", repr=False)
+    usage: Mapping[str, Any] | None = None
     texts: CallTexts | None = field(default=None, repr=False)
     secrets: Collection[str] = field(default=(), repr=False)
 
     def finish(self, hidden: Iterable[str]) -> None:
         """Make it as it is sent: texts as attributes, nothing secret, and all of it text that UTF-8 can hold.
         `hidden`: secrets of the server."""
+        _put_usage(self.attributes, self.usage)
         if self.error:
             self.attributes[words.ERROR_TYPE] = self.error
         if self.said or self.events or self.texts is not None:
@@ -132,6 +135,8 @@ def trace_of(run: RunTrace, *, with_texts: bool) -> TraceSpans:
 
 def late_spans(run: RunTrace, known: TraceSpans, *, with_texts: bool) -> list[SpanFacts]:
     """The calls that ended behind their run. Their parents are places in `known`."""
+    if len(known.calls) == sum(len(node.calls) for node in list(run.nodes)):  # nearly every run
+        return []
     clock, shows = _Clock(run), with_texts and run.keeps_text and not run.private
     return [
         _call_span(run, node, call, clock, known.places[id(node)], shows)
@@ -172,7 +177,6 @@ def _request_span(run: RunTrace, clock: _Clock, shows: bool) -> SpanFacts:
         },
     )
     usage = run.whole_usage or run.all_usage
-    _put_usage(attributes, usage)
     if usage is not None:
         attributes[words.CALLS] = usage["calls"]
     span = SpanFacts(
@@ -182,6 +186,7 @@ def _request_span(run: RunTrace, clock: _Clock, shows: bool) -> SpanFacts:
         clock.end_of(run.arrived, run.ended),
         attributes,
         events=_events(clock, {words.FIRST_TEXT: run.first_text, words.ANSWERED: run.answered}),
+        usage=usage,
     )
     if run.state in _FAILED_RUNS:
         span.error, span.said = _kind_of_run(run), run.error
@@ -269,6 +274,7 @@ def _call_span(
         events=_events(clock, _first_outputs(run, node, call)),
         error=_kind_of_call(call),
         said=call.error,
+        usage=call.usage if operation != words.EXECUTE_TOOL else None,
         secrets=(*run.secrets, *call.secrets),
     )
     if shows:
@@ -281,15 +287,15 @@ def _call_span(
 
 
 def _put_model_call(attributes: dict[str, Any], call: CallTrace) -> None:
-    place = _place(call.url or call.address)
+    provider, host, port = _server_of(call.url or call.address, call.backend)
     _put(
         attributes,
         {
-            words.PROVIDER_NAME: _provider(call, place[0]),
+            words.PROVIDER_NAME: provider,
             words.REQUEST_MODEL: call.model,
             words.RESPONSE_MODEL: call.answered_by,
-            words.SERVER_ADDRESS: place[0],
-            words.SERVER_PORT: place[1],
+            words.SERVER_ADDRESS: host,
+            words.SERVER_PORT: port,
             words.CALL_ENDPOINT: call.endpoint,
             words.CALL_BACKUP_OF: call.backup_of,
             words.CALL_CHOSEN: call.chosen,
@@ -299,7 +305,6 @@ def _put_model_call(attributes: dict[str, Any], call: CallTrace) -> None:
         attributes[words.CALL_TRIES] = call.tries
     if call.finish_reason:
         attributes[words.FINISH_REASONS] = (call.finish_reason,)
-    _put_usage(attributes, call.usage)
     if call.kind == "embedding":
         return
     attributes[words.REQUEST_STREAM] = call.stream
@@ -336,11 +341,14 @@ def _kind_of_call(call: CallTrace) -> str:
     return call.outcome
 
 
-def _provider(call: CallTrace, host: str) -> str:
+@lru_cache(maxsize=256)
+def _server_of(url: str, backend: str) -> tuple[str, str, int | None]:
+    """The provider, and host and port of the address; nothing else of it."""
+    host, port = _place(url)
     for end, provider in words.PROVIDER_OF_HOST.items():
         if host == end or host.endswith(f".{end}"):
-            return provider
-    return words.PROVIDER_OF_TYPE.get(call.backend, words.OTHER_PROVIDER)
+            return provider, host, port
+    return words.PROVIDER_OF_TYPE.get(backend, words.OTHER_PROVIDER), host, port
 
 
 def _place(url: str) -> tuple[str, int | None]:
@@ -358,18 +366,20 @@ def _place(url: str) -> tuple[str, int | None]:
 
 def _put(attributes: dict[str, Any], values: Mapping[str, Any]) -> None:
     """Those that say something."""
-    attributes.update((key, value) for key, value in values.items() if value)
+    attributes.update({key: value for key, value in values.items() if value})
 
 
 def _put_usage(attributes: dict[str, Any], usage: Mapping[str, Any] | None) -> None:
+    if not usage:
+        return
     cached = cache_numbers(usage)
     counts = {
-        words.INPUT_TOKENS: (usage or {}).get("prompt_tokens"),
-        words.OUTPUT_TOKENS: (usage or {}).get("completion_tokens"),
+        words.INPUT_TOKENS: usage.get("prompt_tokens"),
+        words.OUTPUT_TOKENS: usage.get("completion_tokens"),
         words.CACHE_READ_TOKENS: cached.get("cached_tokens"),
         words.CACHE_WRITE_TOKENS: cached.get("cache_write_tokens"),
     }
-    attributes.update((key, count) for key, count in counts.items() if _is_count(count))
+    attributes.update({key: count for key, count in counts.items() if _is_count(count)})
 
 
 def _is_count(value: object) -> bool:
