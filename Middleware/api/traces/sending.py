@@ -26,6 +26,7 @@ from opentelemetry.propagate import extract
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, get_current_span
@@ -65,6 +66,7 @@ _CAUSE = re.compile(r"Caused by .*: ([^'\")]+)['\")]")
 _MOST_SAID = 200
 
 
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _NOBODY = Context()
 """What stands above a trace whose client sent no context."""
 
@@ -176,14 +178,15 @@ class TraceWriter:
     def _sampled(self, run: RunTrace) -> tuple[Any, Any]:
         """The contexts of the request's span and of its parent; `(None, ...)`: this run has no trace."""
         above, parent = _client_span(*run.caller) if run.caller[0] else (_NOBODY, None)
-        ids = self._provider.id_generator
+        ids, sampler, state = self._provider.id_generator, self._provider.sampler, None
         trace_id = ids.generate_trace_id() if parent is None else parent.trace_id
-        name = workflow_name(run)
-        chosen = self._provider.sampler.should_sample(above, trace_id, name, SpanKind.SERVER, {}, ())
-        if not chosen.decision.is_sampled():
-            return None, parent
-        flags = TraceFlags(TraceFlags.SAMPLED)
-        return SpanContext(trace_id, ids.generate_span_id(), False, flags, chosen.trace_state), parent
+        if parent is not None or sampler is not DEFAULT_ON:  # which takes all that nobody stands above
+            name = workflow_name(run)
+            chosen = sampler.should_sample(above, trace_id, name, SpanKind.SERVER, {}, ())
+            if not chosen.decision.is_sampled():
+                return None, parent
+            state = chosen.trace_state
+        return SpanContext(trace_id, ids.generate_span_id(), False, _SAMPLED, state), parent
 
     def _make_room(self, count: int) -> bool:
         """False: too many spans wait already."""
