@@ -103,7 +103,9 @@ class CallMeter:
         told = dict(usage or {})
         if not self._generates:
             told.setdefault("completion_tokens", 0)
-        is_estimated = any(count_of(told.get(name)) is None for name in _COUNTS)
         full = full_usage(told, lambda: "".join([*self._thoughts, *self._texts]), self._prompt_tokens)
-        cost = None if self._price is None else self._price.cost_of(full, about=is_estimated)
-        return CallUse(max(0, full["prompt_tokens"]), max(0, full["completion_tokens"]), cost)
+        prompt, completion = max(0, full["prompt_tokens"]), max(0, full["completion_tokens"])
+        if self._price is None:
+            return CallUse(prompt, completion)
+        is_estimated = any(count_of(told.get(name)) is None for name in _COUNTS)
+        return CallUse(prompt, completion, self._price.cost_of(full, about=is_estimated))
