@@ -224,8 +224,8 @@ class TestWhere:
         ("holders", "told"),
         [
             ([], "3rd in line"),
-            (["mira:big"], "3rd in line, behind mira:big"),
-            (["mira:big", "ana", "ana"], "3rd in line, behind mira:big and 2 more"),
+            (["mira:big"], "3rd in line, while mira:big runs"),
+            (["mira:big", "ana", "ana"], "3rd in line, while mira:big and 2 more run"),
         ],
     )
     def test_who_holds_the_slots(self, holders, told):

@@ -45,7 +45,7 @@ class TestTable:
         assert "PickRoute, which picks one of" in routes and "FACTS Gone" in routes
         assert 'no workflow "Gone"' in row(page, "lost").inner_text()
         page.get_by_text("3 names that model lists do not have").click()
-        assert "its folder" in row(page, "rex:novel").inner_text()
+        assert "the folder's name" in row(page, "rex:novel").inner_text()
 
     def test_a_name_leads_to_its_workflow(self, named, looking):
         page = looking.open(named, "#/workflows")

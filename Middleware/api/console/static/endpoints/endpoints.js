@@ -149,7 +149,7 @@ function Card({ one, again, loaded }) {
         ? html`<code>${piece}</code>` : piece))}</span>`}</p>`
     }
     <${Probe} one=${one} again=${again} />
-    ${one.used_by.length > 0 && html`<p class="usedby dim">used by ${one.used_by.map((path, at) => html`${at ? ", "
+    ${html`<p class="usedby dim">used by ${!one.used_by.length && "no workflow that can be asked for"}${one.used_by.map((path, at) => html`${at ? ", "
       : ""}<${FileLink} path=${path} />`)}</p>`}
   </li>`;
 }
