@@ -23,9 +23,9 @@ export function Answer({ run, none, again }) {
     [
       "cleaned away",
       text &&
-        !isActive(run) &&
+        run.state === "done" &&
         removed > 0 &&
-        html`<a href=${addressOf("runs", [run.id], { node: String(node?.i), tab: "came" })}>${counted(removed,
+        html`<a href=${addressOf("runs", [run.id], { node: node?.i ?? 0, tab: "came" })}>${counted(removed,
           "character")}</a>`,
     ],
   ];
