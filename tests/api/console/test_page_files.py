@@ -126,6 +126,20 @@ class TestComments:
         sent = gzip.decompress(packed_form(tmp_path / "runs" / "run.js", self.SCRIPT))
         assert sent == b'\n\n\nlet a = "// text"; // kept\n\nb("http:");\n'
 
+    @pytest.mark.parametrize(
+        ("written", "sent"),
+        [
+            (
+                b"const f = (/** @type {string} */ a) => g(/** @type {any} */ (a));",
+                b"const f = (a) => g((a));",
+            ),
+            (b"f(/** @param {{a: string,\n *   b: string}} c */ (c) => c);", b"f(\n(c) => c);"),
+            (b"let a = 4 ** 2 /* kept */;", b"let a = 4 ** 2 /* kept */;"),
+        ],
+    )
+    def test_nor_are_the_types_within_a_line(self, tmp_path, written, sent):
+        assert gzip.decompress(packed_form(tmp_path / "runs" / "run.js", written)) == sent
+
     @pytest.mark.parametrize("name", ["vendor/preact.js", "console.css", "index.html"])
     def test_all_else_is_sent_as_it_is(self, tmp_path, name):
         assert gzip.decompress(packed_form(tmp_path / name, self.SCRIPT)) == self.SCRIPT

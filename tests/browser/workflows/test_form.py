@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.browser.conftest import until
+from tests.browser.conftest import QUESTION, until
 from tests.browser.workflows.conftest import write_example
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
 
@@ -172,16 +172,41 @@ class TestList:
         form.get_by_role("alert").get_by_text("cannot run at the same time").wait_for()
 
 
+class TestKeyboard:
+    def test_a_node_comes_in_behind_a_card_that_is_not_chosen(self, served, tab):
+        """What is typed at once after Enter is the title, or nothing: no key of the page is pressed by it."""
+        page = tab(served, ADDRESS, side="")
+        page.locator('.node[data-n="1"]').focus()
+        page.keyboard.press("Insert")
+        page.wait_for_selector('[aria-label="Kind of node"]:focus')
+        page.keyboard.type("static")
+        page.keyboard.press("Enter")
+        page.keyboard.type("t")
+        until(page, "document.activeElement.closest('[data-field]')?.dataset.field === 'title'")
+        page.wait_for_selector('.node[data-n="2"][aria-current="true"]')
+        assert page.locator(".trypane, .palette").count() == 0
+
+    def test_escape_leads_from_the_palette_back_to_the_card(self, served, tab):
+        page = tab(served, ADDRESS, side="")
+        page.locator('.node[data-n="2"]').focus()
+        page.keyboard.press("Insert")
+        page.wait_for_selector('[aria-label="Kind of node"]:focus')
+        page.keyboard.press("Escape")
+        page.wait_for_selector('.node[data-n="2"]:focus')
+
+
 class TestFromEmpty:
     """From a tree with a found server to a workflow that answers, in 20 actions: a chord, a click or a text each."""
 
     NAME = "Reviewed"
 
+    def nodes(self, served):
+        text = (served.public / f"Configs/Workflows/mira/{self.NAME}.json").read_text("utf-8")
+        return json.loads(text.partition("\n")[2])["nodes"]
+
     def check(self, served, page, actions):
         page.get_by_text("Saved.").wait_for()
-        nodes = json.loads(
-            (served.public / f"Configs/Workflows/mira/{self.NAME}.json").read_text("utf-8").partition("\n")[2]
-        )["nodes"]
+        nodes = self.nodes(served)
         assert [node["title"] for node in nodes] == ["Draft", "Critic", "Answer"]
         assert nodes[2]["prompt"] == "Mend {agent1Output}"
         assert page.locator(".probs li, .fault.error, .prob.error").count() == 0
@@ -215,3 +240,44 @@ class TestFromEmpty:
         until(page, lambda: page.get_by_role("button", name="Save", exact=True).is_enabled())
         act(page.get_by_role("button", name="Save", exact=True).click)
         self.check(served, page, actions)
+
+    def test_with_the_keyboard(self, served, begun):
+        """From the key that begins a file to the answer; each step waits for what it leads to, as people do."""
+        page, actions = begun, 0
+
+        def press(chord, led_to=""):
+            nonlocal actions
+            actions += 1
+            page.keyboard.press(chord)
+            if led_to:
+                page.wait_for_selector(led_to)
+
+        def write(text):
+            nonlocal actions
+            actions += 1
+            page.keyboard.insert_text(text)
+
+        press("n", '[name="name"]:focus')
+        write(self.NAME)
+        press("Tab", '[type="radio"]:focus')
+        press("ArrowDown", '[value="draft-critic-answer"]:focus')
+        press("Enter", '.node[data-n="1"]:focus')
+        press("ArrowDown", '.node[data-n="2"]:focus')
+        press("Insert", '[aria-label="Kind of node"]:focus')
+        press("Enter", '[data-field="title"] input:focus')
+        write("Check")
+        press("Escape")
+        press("/", ".addfield input:focus")
+        write("prompt")
+        press("Enter", '[data-field="prompt"] .cm-focused')
+        write("Do they agree? {agent1Output} {agent2Output}")
+        press("Control+s")
+        page.get_by_text("Saved.").wait_for()
+        assert page.locator(".probs li, .fault.error, .prob.error").count() == 0
+        nodes = self.nodes(served)
+        assert [node["title"] for node in nodes] == ["Draft", "Critic", "Check", "Answer"]
+        assert nodes[2]["prompt"] == "Do they agree? {agent1Output} {agent2Output}"
+        assert actions <= 20
+        status, body = served.post("/v1/chat/completions", {**QUESTION, "model": f"mira:{self.NAME}"})
+        assert status == 200
+        assert json.loads(body)["choices"][0]["message"]["content"]

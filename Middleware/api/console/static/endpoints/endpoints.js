@@ -2,8 +2,7 @@
 // Endpoints: one card a model server, its state in words, what it did, and a probe.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAsked, useCode } from "../shared/asked.js";
-import { FileLink } from "./file_link.js";
-import { Facts, Failed, Mark, Missing } from "../shared/parts.js";
+import { Facts, Failed, FileLink, Mark, Missing } from "../shared/parts.js";
 import { Plot } from "../shared/plot.js";
 import { isActive } from "../shared/run_state.js";
 import { ask, runs, state } from "../shared/server.js";

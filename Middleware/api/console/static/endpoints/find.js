@@ -3,9 +3,9 @@
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { pathInAddress } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
+import { FileLink } from "../shared/parts.js";
 import { ask, state } from "../shared/server.js";
 import { counted, listed, number, seconds, sentence } from "../shared/words.js";
-import { FileLink } from "./file_link.js";
 import { withValues } from "./replaced_values.js";
 
 /**

@@ -16,6 +16,7 @@ const TABLE = [
   ["/", "search"],
   ["g, then r w e o h", "Runs, Workflows, Endpoints, Overview, Help"],
   ["c", "cancel the open run (asks first)"],
+  ["n", "a new workflow"],
   ["t", "try the workflow, or edit and try the open run"],
   ["m", "mark a run for Compare"],
   ["0", "show the whole time of a run again"],

@@ -1,6 +1,7 @@
 // @ts-check
 // Small parts that every page uses.
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
+import { addressOf } from "./address.js";
 import { lengthOf } from "./run_state.js";
 import { PARTS, seconds, sentence, stateWords } from "./words.js";
 
@@ -192,3 +193,10 @@ export function download(name, text) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
+
+/** A config file as a link to its text. @param {{path: string}} props */
+export const FileLink = ({ path }) =>
+  html`<a href=${addressOf("workflows", path.split("/"))}>${bare(path)}</a>`;
+
+/** @param {string} path */
+const bare = (path) => path.replace(/^(Workflows|Endpoints)\//, "").replace(/\.json$/, "");

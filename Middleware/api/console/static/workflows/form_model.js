@@ -154,6 +154,7 @@ export function found(fields, wanted) {
   const words = wanted.trim().toLowerCase();
   const rank = (/** @type {Field} */ { name, description }) => {
     const [own, label] = [name.toLowerCase(), labelOf(name).toLowerCase()];
+    if (own === words) return -1;
     if (own.startsWith(words) || label.startsWith(words)) return 0;
     if (own.includes(words) || label.includes(words)) return 1;
     return description.toLowerCase().includes(words) ? 2 : 3;

@@ -80,6 +80,12 @@ const Plus = ({ where, look, add }) =>
   html`<button type="button" class=${`plus ${look}`} tabindex="-1" aria-label=${`Add a node ${where}`}
     title=${`Add a node ${where}`} onClick=${add}><span aria-hidden="true">+</span></button>`;
 
+/** The number of the card that has the focus, in this picture and not in one within it. */
+export function cardInFocus() {
+  const card = /** @type {HTMLElement | null} */ (document.activeElement?.closest(".zoompane .node") ?? null);
+  return card && !card.closest(".frame") ? Number(card.dataset.n) : null;
+}
+
 /** Arrow keys go from card to card, in the order of the nodes. @param {KeyboardEvent} event */
 function step(event) {
   const canvas = /** @type {HTMLElement} */ (event.currentTarget);

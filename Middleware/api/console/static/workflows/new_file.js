@@ -40,7 +40,8 @@ export function NewFile({ tree, path, user, made, close }) {
         body: { path: wanted, template, endpoint: endpoint.trim() },
       });
       made();
-      location.hash = addressOf({ path: file.path, user: folders.find((one) => one.folder === folder)?.whose });
+      location.hash = addressOf({ path: file.path, node: 1,
+        user: folders.find((one) => one.folder === folder)?.whose });
     } catch (reason) {
       setError(/** @type {Error} */ (reason).message);
     }

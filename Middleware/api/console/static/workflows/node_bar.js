@@ -4,6 +4,7 @@
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Dialog, Menu, copied } from "../shared/parts.js";
 import { ask } from "../shared/server.js";
+import { cardInFocus } from "./graph.js";
 import { applied } from "./json_edit.js";
 import * as list from "./node_list.js";
 
@@ -28,6 +29,7 @@ export function NodeBar(props) {
   /** @param {Edit & {field?: string}} edit */
   const make = (edit) => {
     setAsked(null);
+    setGap(null);
     const follows = cardInFocus() !== null;
     hand.current?.edit(edit.steps, "form.list");
     choose(edit.n, edit.field);
@@ -41,7 +43,10 @@ export function NodeBar(props) {
         if (lost.length) setAsked(edit);
         else make(edit);
       },
-      (error) => fail(error.message),
+      (error) => {
+        setGap(null);
+        fail(error.message);
+      },
     );
   const insert = (/** @type {number} */ at, /** @type {(text: string, nodes: any) => string} */ write, field = "") =>
     run(list.insertion(doc, at, write), at, field);
@@ -79,13 +84,11 @@ export function NodeBar(props) {
   const add = (/** @type {string} */ type) => {
     if (!gap || !known) return;
     const { n: at, group } = gap;
-    setGap(null);
-    insert(at, (text, nodes) => list.newNode(text, nodes, type, known, group), "title");
+    return insert(at, (text, nodes) => list.newNode(text, nodes, type, known, group), "title");
   };
   const gapAt = (/** @type {number} */ at, /** @type {string} */ where) =>
     setGap({ n: at, group: null, where, top: 110 });
-  useClipboard({ textNow, paste, remove });
-  useMoves(move, (at) => gapAt(at + 1, `after node ${at}`));
+  useCards({ textNow, paste, remove, move });
 
   const button = (/** @type {string} */ title, /** @type {() => unknown} */ act, off = false) =>
     html`<button type="button" disabled=${off} onClick=${act}>${title}</button>`;
@@ -128,21 +131,15 @@ function usedIn(graph) {
   return [...new Set(types)].sort((a, b) => count(b) - count(a));
 }
 
-/** The number of the card that has the focus, in this picture and not in one within it. */
-function cardInFocus() {
-  const card = /** @type {HTMLElement | null} */ (document.activeElement?.closest(".zoompane .node") ?? null);
-  return card && !card.closest(".frame") ? Number(card.dataset.n) : null;
-}
-
 /** @param {number} n @returns {HTMLElement | null} */
 const cardOf = (n) => document.querySelector(`.zoompane .node[data-n="${n}"]`);
 
 /**
- * The browser's own copy, cut and paste on a card: no permission is asked.
- * @param {{textNow: () => string, paste: (text: string, behind: number) => unknown, remove: (n: number) => unknown}}
- *   deeds
+ * Keys on a card: the browser's own copy, cut and paste, for which no permission is asked; Alt and arrows move it.
+ * @param {{textNow: () => string, paste: (text: string, behind: number) => unknown, remove: (n: number) => unknown,
+ *   move: (n: number, by: number) => unknown}} deeds
  */
-function useClipboard(deeds) {
+function useCards(deeds) {
   const now = useRef(deeds);
   now.current = deeds;
   useEffect(() => {
@@ -157,37 +154,16 @@ function useClipboard(deeds) {
       const n = cardInFocus();
       if (n !== null && now.current.paste(event.clipboardData?.getData("text/plain") ?? "", n)) event.preventDefault();
     };
-    addEventListener("copy", take);
-    addEventListener("cut", take);
-    addEventListener("paste", put);
-    return () => {
-      removeEventListener("copy", take);
-      removeEventListener("cut", take);
-      removeEventListener("paste", put);
-    };
-  }, []);
-}
-
-/**
- * Alt and arrows on a card move it, Insert adds one behind it.
- * @param {(n: number, by: number) => unknown} move
- * @param {(n: number) => unknown} add
- */
-function useMoves(move, add) {
-  const now = useRef({ move, add });
-  now.current = { move, add };
-  useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
       const n = cardInFocus();
-      if (n === null) return;
       const by = event.altKey ? { ArrowUp: -1, ArrowDown: 1 }[event.key] : undefined;
-      if (by) now.current.move(n, by);
-      else if (event.key === "Insert") now.current.add(n);
-      else return;
+      if (n === null || !by) return;
+      now.current.move(n, by);
       event.preventDefault();
     };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
+    const heard = Object.entries(/** @type {any} */ ({ copy: take, cut: take, paste: put, keydown: press }));
+    for (const [name, deed] of heard) addEventListener(name, deed);
+    return () => heard.forEach(([name, deed]) => removeEventListener(name, deed));
   }, []);
 }
 
@@ -204,10 +180,21 @@ function Palette({ types, most, where, top, take, close }) {
   const [at, setAt] = useState(0);
   const id = useId();
   const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const taken = useRef(false);
+  /** Keys that come while the server is asked do nothing. @param {string} type */
+  const choose = (type) => {
+    if (!taken.current) take(type);
+    taken.current = true;
+  };
   const groups = useMemo(() => list.groupsOf(types, most, wanted), [types, most, wanted]);
   const all = groups.flatMap((group) => group.types);
   useEffect(() => setAt(0), [wanted]);
-  useLayoutEffect(() => box.current?.querySelector("input")?.focus(), []); // before the next key comes
+  // Before the next key comes; who closes it is where the key was.
+  useLayoutEffect(() => {
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    box.current?.querySelector("input")?.focus();
+    return () => before?.focus();
+  }, []);
   useEffect(() => box.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at]);
   useEffect(() => {
     const outside = (/** @type {Event} */ event) =>
@@ -217,7 +204,7 @@ function Palette({ types, most, where, top, take, close }) {
   }, []);
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape" || event.key === "Tab") close();
-    else if (event.key === "Enter" && all[at]) take(all[at].name);
+    else if (event.key === "Enter" && all[at]) choose(all[at].name);
     else if (event.key === "ArrowDown") setAt(Math.min(at + 1, all.length - 1));
     else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
     else return;
@@ -229,7 +216,7 @@ function Palette({ types, most, where, top, take, close }) {
     place++;
     const mine = place;
     return html`<div class="opt" role="option" id=${`${id}-${mine}`} aria-selected=${mine === at}
-      onClick=${() => take(name)}><b>${name}</b><small>${summary.replaceAll("`", "")}</small></div>`;
+      onClick=${() => choose(name)}><b>${name}</b><small>${summary.replaceAll("`", "")}</small></div>`;
   };
   return html`<div class="palette" role="dialog" aria-label=${`Add a node ${where}`} ref=${box} onKeyDown=${keys}
     style=${{ top: `${top}px` }}>

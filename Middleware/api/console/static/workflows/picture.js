@@ -1,10 +1,11 @@
 // @ts-check
 // The middle of Workflows: heading, way back, what the chosen node names, and the picture with its zoom.
-import { html, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useLoaded } from "./editor_pane.js";
-import { Graph } from "./graph.js";
+import { Graph, cardInFocus } from "./graph.js";
 import { huesOf } from "./lanes.js";
 import { addressOf, nameOf, wayBack } from "./workflow_place.js";
+import { useKeys } from "../shared/keys.js";
 import { clock, counted } from "../shared/words.js";
 
 /**
@@ -47,6 +48,18 @@ export function Picture(props) {
     setGap({ n: at, group, where, top: Math.max(56, Math.min(button.bottom - top + 2, height - 420)) });
   };
   const adding = reason ? null : add;
+  useKeys({
+    Insert() {
+      const at = cardInFocus();
+      if (reason || at === null) return false;
+      setGap({ n: at + 1, group: null, where: `after node ${at}`, top: 110 });
+    },
+  });
+  // An address that names a node, as that of a new file, leads the keyboard to it.
+  useEffect(() => {
+    const card = /** @type {HTMLElement | null} */ (section.current?.querySelector(".node[aria-current]") ?? null);
+    if (document.activeElement === document.body) card?.focus();
+  }, []);
   const addFirst = (/** @type {Event} */ event) => add(1, null, "to the empty file", event);
   const isEmpty = /\[\s*\]/.test(draft.now.value);
   const pale = !checked.graph && good !== null;

@@ -1,7 +1,7 @@
 // @ts-check
 // A text with variables, in a form: plain text with real line ends, its placeholders marked, not replaced. It keeps no
 // history of its own: what is typed is told, and what it is told to show it takes over.
-import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact.js";
+import { html, useLayoutEffect, useRef } from "../vendor/preact.js";
 import * as cm from "../vendor/editor.js";
 import { distance } from "./completion.js";
 import { overLines, rootIn, tooltips } from "./editor_look.js";
@@ -62,7 +62,8 @@ export function TextField(props) {
       props.changed(text);
     },
   };
-  useEffect(() => {
+  // At once: who adds a field gives it the focus in the next frame.
+  useLayoutEffect(() => {
     const root = rootIn(host.current);
     view.current = new cm.EditorView({
       root,

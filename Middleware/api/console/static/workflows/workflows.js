@@ -57,10 +57,17 @@ function Nothing() {
 /** @param {string} selector @returns {HTMLElement | null} */
 const part = (selector) => document.querySelector(selector);
 
-/** Keys of this page: `t` opens and closes Try it, Esc leaves what stands in place of the text or the picture. */
+/** Keys of this page: `t` opens and closes Try it, `n` begins a file, Esc leaves what stands in place of the text or
+ * the picture. */
 export const keys = {
   ...listKeys(".tree"),
   t: () => part("[data-try]")?.click(),
+  n: () => part(".treebar button")?.click(),
+  /** Where a form is open, a field to add; from the files on, a file. */
+  "/"() {
+    const box = part(".tree :focus") ? null : part(".addfield input");
+    return box ? box.focus() : false;
+  },
   Escape: (/** @type {Event} */ event) => {
     const back = /** @type {Element} */ (event.target).closest("input, textarea, select") ? null : part("[data-back]");
     if (!back) return false;
