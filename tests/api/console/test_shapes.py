@@ -231,7 +231,7 @@ class TestWhere:
     def test_who_holds_the_slots(self, holders, told):
         """As far as it is known."""
         assert Line(3, holders).words == told
-        assert Line(3, holders).short == told.replace(" in line", "")
+        assert Line(3, holders).short == told.replace(" in line", "").replace("and 2 more", "+2")
 
     def test_what_a_call_waits_for(self):
         """Also in a nested run; the newest that still waits."""
