@@ -4,6 +4,7 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { entered, heldShown, listFolded, turnList } from "./columns.js";
+import { useFinder } from "../shared/finder.js";
 import { listKeys, useKeys } from "../shared/keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
@@ -258,15 +259,13 @@ function NothingFits() {
 function NoRun() {
   const user = state.value?.users[0] ?? "user";
   const address = new URL("../v1/chat/completions", document.baseURI).href;
-  const [finding, find] = useState(false);
-  const finder = useCode(finding ? "find" : "", () => import("../endpoints/find.js"));
+  const { button, servers } = useFinder();
   return html`<${Empty} title="No request yet" sentence="Send one and it shows up here, while it runs:">
     <h2>sh</h2><pre tabindex="0">${firstRequest(address, user, "sh")}</pre>
     <h2>PowerShell</h2><pre tabindex="0">${firstRequest(address, user, "powershell")}</pre>
-    <p class="acts"><button type="button" aria-expanded=${finding} onClick=${() => find(!finding)}>Find servers</button>
+    <p class="acts">${button}
       <span class="dim">asks this machine which model servers answer, when you press it</span></p>
-    ${finding && (finder.data ? html`<${finder.data.FindServers} />` : html`<${Missing} error=${finder.error}
-      again=${finder.again} rows=${2} />`)}
+    ${servers}
     <p>or <a href="#/workflows">try a workflow</a>${" from its page. "}
       Nothing is written to disk: this page keeps the last 200 runs in memory.</p><//>`;
 }
