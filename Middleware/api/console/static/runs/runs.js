@@ -9,7 +9,7 @@ import { listKeys, useKeys } from "../shared/keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
 import { useOneStop } from "../shared/roving.js";
-import { clock, counted, moment, number, seconds, shareWords } from "../shared/words.js";
+import { clock, counted, listed, moment, number, seconds, shareWords } from "../shared/words.js";
 import { isActive } from "../shared/run_state.js";
 import { firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
 import { Filter } from "./filter.js";
@@ -124,7 +124,7 @@ function Rows({ asked, runs, open, unasked, filter }) {
   shown.current = rows.map(({ id }) => id);
   const now = useNow(rows.some(isActive));
   const scale = Math.ceil(20 * scaleOf(rows.map((run) => grown(run, now)))) / 20;
-  const odd = filtersNothing(filter) ? (state.value?.kept.odd ?? 0) : 0;
+  const { odd = 0, pinned = 0 } = filtersNothing(filter) ? (state.value?.kept ?? {}) : {};
   // A shared link leads to a run that may stand far below.
   useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [open]);
   useOneStop(box, "a, button", false);
@@ -153,8 +153,9 @@ function Rows({ asked, runs, open, unasked, filter }) {
     ${rows.map(row)}
       ${
         !asked.next &&
-        odd > 0 &&
-        html`<li class="keptlonger">kept longer: ${counted(odd, "older run")} with trouble</li>`
+        odd + pinned > 0 &&
+        html`<li class="keptlonger">kept longer: ${listed(odd && `${counted(odd, "older run")} with trouble`,
+          pinned && `${counted(pinned, "older run")} until the restart`)}</li>`
       }
       ${asked.next && html`<li><button type="button" class="more" onClick=${asked.more}>older runs</button></li>`}</ol>
     <${Told} count=${runs.length} />`;
