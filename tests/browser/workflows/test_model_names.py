@@ -77,7 +77,10 @@ class TestAnyName:
     @pytest.mark.parametrize(
         ("name", "told"),
         [
-            ("mira:novel", "mira:novel would run _shared/novel."),
+            (
+                "mira:novel",
+                "mira:novel would run _shared/novel (Workflows/_shared/novel/_DefaultWorkflow.json).",
+            ),
             ("mira:nothere", "because nothing is called that and the default of mira answers"),
             ("nobody", "is refused: model must name a configured user"),
         ],
