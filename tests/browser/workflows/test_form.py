@@ -10,6 +10,7 @@ import pytest
 from tests.browser.conftest import QUESTION, until
 from tests.browser.workflows.conftest import write_example
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
+from tests.e2e.fake_backend import Reply
 
 LONG = 'He said: "No." \\ and / left.\n\n\tTabs, \u00e9, \u4e2d, {{braces}}, {agent1Output}, \U0001f600\u200d\U0001f525 end. '
 
@@ -129,6 +130,47 @@ class TestForm:
         page.wait_for_selector('[data-field="prompt"] .cm-content')
         assert page.locator('[data-field="title"] input').get_attribute("readonly") is not None
         assert page.locator(".plus, .nodebar, .addfield").count() == 0
+
+
+class TestPreview:
+    """A text as the last run of the file fills it (workbench.md 1)."""
+
+    @pytest.fixture
+    def ran(self, served, tab, backend):
+        """The example with node 2, once it has run."""
+        backend.on("Draft: Hello", Reply(["a fine draft"]))
+        status, _ = served.post("/v1/chat/completions", {**QUESTION, "model": "mira"})
+        assert status == 200
+        page = tab(served, ADDRESS, side="form")
+        page.click('.node[data-n="2"]')
+        return page
+
+    def test_outputs_are_those_of_the_run(self, ran):
+        """With the length of each variable; a text that is changed is filled in anew."""
+        field = ran.locator('[data-field="prompt"]')
+        field.get_by_role("button", name="Preview").click()
+        filled = field.locator('[aria-label="The text, filled"]')
+        filled.wait_for()
+        assert filled.inner_text() == "Facts of a fine draft"
+        said = field.locator('[aria-label="What the variables are"] li').inner_text()
+        assert said.split() == ["agent1Output", "a", "fine", "draft", "4", "tokens"]
+        field.locator(".cm-content").click()
+        ran.keyboard.press("Control+a")
+        ran.keyboard.insert_text("{chat_user_prompt_last_one}: {agent1Output}")
+        filled.wait_for(state="detached")
+        field.get_by_role("button", name="Preview").click()
+        until(ran, lambda: filled.inner_text() == "Hello: a fine draft")
+
+    def test_a_reason_where_a_node_before_it_is_another_one(self, ran, looking):
+        looking.expected.append("409")
+        ran.click('.node[data-n="1"]')
+        ran.locator('[data-field="title"] input').fill("Other")
+        ran.click('.node[data-n="2"]')
+        field = ran.locator('[data-field="prompt"]')
+        field.get_by_role("button", name="Preview").click()
+        field.get_by_text(
+            "No preview: Node 1 is another one now, so its old output can't be used."
+        ).wait_for()
 
 
 class TestList:
