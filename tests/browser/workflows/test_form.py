@@ -8,11 +8,17 @@ import re
 import pytest
 
 from tests.browser.conftest import QUESTION, until
-from tests.browser.workflows.conftest import write_example
+from tests.browser.workflows.conftest import take, write_example
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
 from tests.e2e.fake_backend import Reply
 
 LONG = 'He said: "No." \\ and / left.\n\n\tTabs, \u00e9, \u4e2d, {{braces}}, {agent1Output}, \U0001f600\u200d\U0001f525 end. '
+
+PASTE = """(text) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+}"""
 
 
 @pytest.fixture
@@ -85,7 +91,7 @@ class TestForm:
         form.keyboard.press("Control+End")
         form.keyboard.type(" {agent4")
         form.wait_for_selector(".cm-tooltip-autocomplete li")
-        form.keyboard.press("Enter")
+        take(form)
         until(
             form,
             lambda: (
@@ -221,6 +227,23 @@ class TestList:
         form.keyboard.press("Control+c")
         form.keyboard.press("Control+v")
         form.wait_for_selector('.node[data-n="2"] .ntitle:text-is("Draft 2")')
+
+    def test_several_nodes_are_pasted_at_once(self, served, form):
+        """Behind the card, each with a title that is new, and numbers follow; one undo takes all of it back."""
+        nodes = [{"title": "Draft", "type": "StaticResponse", "content": text} for text in ("a", "b")]
+        form.locator('.node[data-n="1"]').click()
+        form.locator('.node[data-n="1"]').focus()
+        form.wait_for_selector(".nodebar")
+        form.evaluate(PASTE, json.dumps(nodes))
+        form.wait_for_selector('.node[data-n="3"] .ntitle:text-is("Draft 3")')
+        save(form)
+        after = document(served)["nodes"]
+        assert [node["title"] for node in after[:4]] == ["Draft", "Draft 2", "Draft 3", "Facts"]
+        assert [node.get("content") for node in after[1:3]] == ["a", "b"]
+        assert after[6]["prompt"] == "{agent5Output} {agent6Output} {agent8Output}"
+        form.locator('[data-field="title"] input').focus()
+        form.keyboard.press("Control+z")
+        form.wait_for_selector('.node[data-n="2"] .ntitle:text-is("Facts")')
 
     def test_another_node_answers(self, served, form):
         form.locator('.node[data-n="4"]').click()
