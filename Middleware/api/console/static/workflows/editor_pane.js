@@ -14,7 +14,8 @@ import { isWorkflow, kindOf } from "./workflow_place.js";
  * @typedef {import("./completion.js").Known} Known
  * @typedef {import("./file_view.js").View & {saving: import("./file_view.js").Saving, hand: {current:
  *   import("./text.js").Hand | null},
- *   n: number | null, last: WorkflowFile["last"], choose: (n: number) => void, known: Known | null, focusOn: import("./file_view.js").FocusOn,
+ *   n: number | null, last: WorkflowFile["last"], choose: (n: number) => void, known: Known | null,
+ *   focusOn: import("./file_view.js").FocusOn,
  *   atLine: (line: number) => void, reason: string, ran: (run: any) => void}} Props
  */
 

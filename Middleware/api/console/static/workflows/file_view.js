@@ -104,7 +104,8 @@ function OpenFile({ file, place, changed }) {
   const times = ran ? timesIn(ran, file.path) : file.last;
   const last = ran && isActive(ran) ? file.last : times;
   return html`${isWorkflow(file.path) && html`<${Picture} ...${view} ...${list} times=${times} />`}
-    <${EditorPane} ...${view} n=${chosen} last=${last} known=${known} focusOn=${focusOn} choose=${choose} saving=${saving}
+    <${EditorPane} ...${view} n=${chosen} last=${last} known=${known} focusOn=${focusOn} choose=${choose}
+      saving=${saving}
       hand=${hand} atLine=${atLine} reason=${reason} ran=${setRan} />`;
 }
 
