@@ -98,8 +98,8 @@ class RunTrace:
     `text_so_far()` its text, where `keeps_text`; None when it is not going out. `caller`: W3C's `traceparent`
     and `tracestate` as its client sent them; empty: it sent none. `discussion`: the id of the conversation;
     empty: it has none, or nobody may know: then `chat_mark` tells it from others; `chat_folder`: of the
-    client's key, in which it is kept; `turn`: how many messages of the user it has. `bytes_kept`, `seq`: of a
-    recorder.
+    client's key, in which it is kept; `turn`: how many messages of the user it has. `bytes_kept`, `pinned`,
+    `seq`: of a recorder.
     """
 
     id: str
@@ -149,6 +149,7 @@ class RunTrace:
     caller: tuple[str, str] = ("", "")
     discussion: str = ""
     bytes_kept: int = 0
+    pinned: bool = False
     seq: int = 0
 
     def tell(self, what: str, node: NodeTrace | None = None) -> None:

@@ -201,3 +201,23 @@ class TestList:
         page.get_by_role("button", name="1 new").click()
         rows(page, 26)
         assert page.evaluate("document.querySelector('.rows').scrollTop") == 0
+
+
+class TestKeep:
+    def test_a_run_is_kept_until_it_is_let_go(self, start, looking):
+        """Its button says so, and a button over the list finds it (workbench.md 12)."""
+        server = start()
+        for text in ("Keep me", "Not me"):
+            server.post("/v1/chat/completions", asking(text))
+        page = looking.open(server)
+        page.locator(".row", has_text="Keep me").click()
+        keep = page.get_by_role("button", name="Keep", exact=True)
+        keep.wait_for()
+        assert keep.get_attribute("aria-pressed") == "false"
+        keep.click()
+        until(page, lambda: keep.get_attribute("aria-pressed") == "true")
+        page.locator(".pill", has_text="kept").click()
+        rows(page, 1)
+        assert "Keep me" in page.locator(".row").inner_text()
+        keep.click()
+        page.get_by_text("No run fits.").wait_for()

@@ -53,8 +53,12 @@ def file(tmp_path):
     return KeysFileAtWork(tmp_path / "Keys.json")
 
 
+def messages(caplog, level):
+    return [record.getMessage() for record in caplog.records if record.levelno == level]
+
+
 def errors(caplog):
-    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    return messages(caplog, logging.ERROR)
 
 
 def test_without_a_file_no_key_is_needed(file):
@@ -173,19 +177,82 @@ def test_an_edit_within_the_same_tick_is_seen(file):
     assert file.names_after(1) == ["bob"]
 
 
-def test_a_mode_that_others_can_read_is_a_warning(file, caplog):
+def test_a_file_that_appears_is_a_warning(file, caplog):
+    file.open(served_users=lambda: ["ann"])
+    file.write("ann")
+    file.names_after(1)
+    assert messages(caplog, logging.WARNING) == [
+        f"keys file {file.path} has appeared: from now on every request needs a key"
+    ]
+
+
+def test_an_edit_is_reported_with_the_number_of_keys_and_a_file_like_before_is_not(file, caplog):
+    caplog.set_level(logging.INFO)
+    file.write("ann")
+    file.open(served_users=lambda: ["ann"])
+    file.write("ann", "bob")
+    file.names_after(1)
+    file.write("ann", "bob")
+    file.names_after(1)
+    assert messages(caplog, logging.INFO) == [f"keys file {file.path} has been read again: 2 keys"]
+
+
+def test_a_repair_is_reported_even_if_all_keys_are_those_of_before(file, caplog):
+    caplog.set_level(logging.INFO)
+    file.write("ann")
+    file.open(served_users=lambda: ["ann"])
+    file.write_text("")
+    file.names_after(1)
+    assert messages(caplog, logging.INFO) == []
+    file.write("ann")
+    file.names_after(1)
+    assert messages(caplog, logging.INFO) == [f"keys file {file.path} has been read again: 1 keys"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_a_mode_that_others_can_read_is_a_warning_at_the_start(file, caplog):
     file.write("ann")
     file.path.chmod(0o644)
-    file.open()
-    file.names_after(1)
-    warned = [record.getMessage() for record in caplog.records if "0600" in record.getMessage()]
-    assert len(warned) == (1 if os.name == "posix" else 0)
+    file.open(served_users=lambda: ["ann"])
+    assert messages(caplog, logging.WARNING) == [
+        f"keys file {file.path} has mode 0644, so that others can read it; set it to 0600"
+    ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_each_mode_is_reported_once(file, caplog):
+    """A mode that changes while the server runs, too."""
+    file.write("ann")
+    file.open(served_users=lambda: ["ann"])
+    for mode in (0o640, 0o640, 0o604, 0o600, 0o640):
+        file.path.chmod(mode)
+        file.names_after(1)
+    first, second = messages(caplog, logging.WARNING)
+    assert "has mode 0640" in first and "has mode 0604" in second
 
 
 def test_a_pattern_that_fits_no_served_user_is_a_warning(file, caplog):
     file.write("ann", users=("bo",))
     file.open(served_users=lambda: ["ann", "bob"])
     assert "'bo'" in caplog.text
+
+
+def test_a_pattern_is_reported_once_however_often_the_file_is_read(file, caplog):
+    file.write("ann", users=("bo",))
+    file.open(served_users=lambda: ["ann"])
+    file.write("ann", users=("bo", "al"))
+    file.names_after(1)
+    first, second = messages(caplog, logging.WARNING)
+    assert "'bo'" in first and "'al'" in second
+
+
+@pytest.mark.parametrize(("count", "more"), [(10, []), (12, ["and 2 more of this kind"])])
+def test_of_many_patterns_ten_are_reported_and_the_rest_counted(file, caplog, count, more):
+    file.write("ann", users=[f"lost{n:02}" for n in range(count)])
+    file.open(served_users=lambda: ["ann"])
+    warned = messages(caplog, logging.WARNING)
+    assert all(f"'lost{n:02}'" in text for n, text in enumerate(warned[:10]))
+    assert warned[10:] == [f"keys file {file.path}: {words}" for words in more]
 
 
 def test_no_digest_is_in_a_message(file, caplog):

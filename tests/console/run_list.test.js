@@ -35,6 +35,7 @@ test("odd runs are those that failed or had trouble; a name is the one that was 
   const odd = { ...run("a", 1), level: "trouble", name: "mira:cut" };
   assert.ok(fits(odd, { state: "odd" }) && fits({ ...odd, state: "failed", level: "bad" }, { state: "odd" }));
   assert.ok(!fits({ ...odd, level: null }, { state: "odd" }) && !fits({ ...odd, state: "refused", level: "bad" }, { state: "odd" }));
+  assert.ok(fits({ ...odd, kept: true }, { state: "failed,kept" }) && !fits({ ...odd, kept: false }, { state: "kept" }));
   assert.ok(fits(odd, { name: "mira:cut" }) && !fits(odd, { name: "mira" }));
 });
 

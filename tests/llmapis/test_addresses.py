@@ -36,6 +36,8 @@ ROOM = [
     ("an-even-load", (3, 3, 3), None, "abc"),
     ("up-to-a-quarter-above-the-mean-and-one", (5, 2, 2), None, "bc"),
     ("and-not-more", (4, 3, 2), None, "abc"),
+    ("a-quarter-of-many-calls-is-more-than-one", (7, 5, 4), None, "abc"),
+    ("one-more-is-too-many", (8, 4, 4), None, "bc"),
     ("one-at-its-limit", (2, 1, 1), 2, "bc"),
     ("all-at-their-limit", (2, 2, 2), 2, "abc"),
     ("too-many-but-below-the-limit", (2, 0, 1), 1, "b"),

@@ -72,6 +72,47 @@ def test_near_names_of_models(model, models, names):
     assert told.endswith(f"to a name that it knows{names}")
 
 
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        ("connect_error", "check your network"),
+        ("config_error", "correct `apiKey`, its variable, or `extraHeaders`"),
+        ("bad_url", "write the address as http://host:port"),
+        ("timeout", "check its log, then try again"),
+        ("backend_error", "check the address and your account"),
+        ("bad_request", "check with --explain what a node sends"),
+        ("context_overflow", "start the server with a larger one"),
+        ("rate_limited", "wait, or check your account"),
+        ("overloaded", "wait and try again"),
+        ("server_error", "look at the server's log"),
+        ("stream_error", "look at the server's log"),
+        ("connection_lost", "check that the port is right"),
+        ("protocol_error", "does not look like an API of the type Open-AI-API"),
+    ],
+)
+def test_the_next_step_of_a_failure(kind, step):
+    assert step in line(failed(kind))
+
+
+@pytest.mark.parametrize(
+    ("symptom", "step"),
+    [
+        ("refused", "start the server"),
+        ("unknown_host", "the host name does not exist"),
+        ("certificate", "REQUESTS_CA_BUNDLE"),
+        ("no_tls", "write http:// instead of https://"),
+        ("no_connection", "check that the machine is on and the port is open"),
+        ("no_key", "set `apiKey` or `apiKeyEnv`"),
+        ("path", "must be the base address"),
+        ("public", "set `allowRemoteBackup` to true"),
+        ("web_page", "leads to a web page"),
+    ],
+)
+def test_the_next_step_after_a_look_at_what_came(symptom, step):
+    """Why a call failed that way is found by what is seen of it."""
+    assert step in STEPS[symptom]
+
+
 def test_every_kind_of_failure_has_a_step():
     """But for those that no call of the doctor can end with."""
     assert set(KIND_STATUS) - set(STEPS) == {"slot_timeout", "not_found"}

@@ -229,12 +229,19 @@ class TestWhatIsSeen:
             ([{"reasoning_content": "They"}], True),
             ([{"role": "assistant", "content": ""}, {"content": "\n<th"}, {"content": "ink>They"}], True),
             ([{"content": "[THINK]They"}], True),
+            ([{"content": "<thought>They"}], True),
+            ([{"content": "<Reasoning>They"}], True),
+            ([{"content": "<reflection>They"}], True),
+            ([{"content": "<|start|>assistant<|channel|>analysis"}], True),
             ([{"content": "<|channel|>analysis<|message|>They"}], True),
             ([{"content": ""}], True),
             ([{"content": "Hi"}], False),
             ([{"content": "<p"}, {"content": ">Hi"}], False),
         ],
-        ids=["field", "tag-in-pieces", "mistral", "harmony", "unseen", "answer", "another-tag"],
+        ids=[
+            *("field", "tag-in-pieces", "mistral", "thought", "reasoning", "reflection", "harmony-start"),
+            *("harmony", "unseen", "answer", "another-tag"),
+        ],
     )
     def test_a_model_that_thinks(self, server, look, rig, pieces, thinks):
         """In a field of its own, in the text, or unseen until its tokens are used up."""

@@ -25,6 +25,19 @@ def test_one_without_a_key_says_what_its_server_holds():
     assert document["removeThinking"] is True and "promptTemplate" not in document
 
 
+def test_what_models_leave_in_their_answers():
+    """Thoughts in all usual tags, the name of the speaker, empty lines around."""
+    document = endpoint_document(URL, "LlamaCppServer", "tiny")
+    cleaning = {
+        "removeThinking": True,
+        "thinkTagNames": ["think", "thinking", "thought", "reasoning", "reflection"],
+        "removeCustomTextFromResponseStartEndpointWide": True,
+        "responseStartTextToRemoveEndpointWide": ["Assistant:"],
+        "trimBeginningAndEndLineBreaks": True,
+    }
+    assert {key: document.get(key) for key in cleaning} == cleaning
+
+
 def test_one_with_a_key_names_it_and_says_no_limit():
     document = endpoint_document(URL, "Open-AI-API", "tiny", {"apiKeyEnv": "MODEL_API_KEY"})
     assert document["apiKeyEnv"] == "MODEL_API_KEY" and "maxContextTokenSize" not in document

@@ -53,16 +53,22 @@ def asked(server, one):
 
 
 class TestWhatTheySay:
-    @pytest.mark.parametrize("kind", ["ollamaApiChat", "ollamaApiGenerate", "ollamaEmbeddings"])
+    @pytest.mark.parametrize(
+        "kind", ["ollamaApiChat", "ollamaApiChatImageSpecific", "ollamaApiGenerate", "ollamaEmbeddings"]
+    )
     def test_ollama(self, server, kind):
         """All that is in memory."""
         server("/api/ps", capture("ollama/ps.txt"))
         assert asked(server, endpoint(kind)) == Loaded("Ollama", ("smollm2:135m",))
 
-    def test_ollama_behind_openai(self, server):
+    @pytest.mark.parametrize(
+        "kind",
+        ["openAIChatCompletion", "openAIApiChatImageSpecific", "openAIV1Completion", "openAIEmbeddings"],
+    )
+    def test_ollama_behind_openai(self, server, kind):
         """By its OpenAI face it is still Ollama."""
         server("/api/ps", capture("ollama/ps.txt"))
-        assert asked(server, endpoint(base=f"{BASE}/v1")) == Loaded("Ollama", ("smollm2:135m",))
+        assert asked(server, endpoint(kind, base=f"{BASE}/v1")) == Loaded("Ollama", ("smollm2:135m",))
 
     def test_llamacpp(self, server):
         """Its alias, and how many slots are busy."""
@@ -86,7 +92,9 @@ class TestWhatTheySay:
         server("/props", SMALL)
         assert asked(server, endpoint()) == Loaded("llama-swap", ("big",))
 
-    @pytest.mark.parametrize("kind", ["koboldCppGenerate", "openAIChatCompletion"])
+    @pytest.mark.parametrize(
+        "kind", ["koboldCppGenerate", "koboldCppGenerateImageSpecific", "openAIChatCompletion"]
+    )
     def test_koboldcpp(self, server, kind):
         """Without its prefix, by either face."""
         server("/api/v1/model", capture("koboldcpp/api_v1_model.txt"))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.protocols.anthropic import PROTOCOL, error_object
 from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
 from tests.protocols.streams import chunk, collected
@@ -328,25 +329,33 @@ class TestErrors:
 
 
 class TestModels:
-    def test_an_empty_list(self):
-        """No first and no last."""
-        assert PROTOCOL.model_list is not None
-        assert PROTOCOL.model_list([]) == {"data": [], "has_more": False, "first_id": None, "last_id": None}
+    """The form of the list at `/v1/models` and of one model, as the SDK reads them (more-fronts.md 2)."""
 
-    @pytest.mark.parametrize(
-        ("path", "headers", "claims"),
-        [
-            ("/v1/models", {"HTTP_ANTHROPIC_VERSION": ""}, True),
-            ("/models/mira", {"HTTP_ANTHROPIC_VERSION": "x"}, True),
-            ("/v1/files/f1", {"HTTP_ANTHROPIC_VERSION": "x"}, True),
-            ("/v1/models", {}, False),
-            ("/v1/chat/completions", {"HTTP_ANTHROPIC_VERSION": "x"}, False),
-        ],
-        ids=str,
-    )
-    def test_whose_list_it_is(self, path, headers, claims):
-        """The version header decides, with any value, on the paths that others have too."""
-        assert PROTOCOL.claims(path, headers) is claims
+    SINCE = "2025-10-09T06:06:40Z"
+
+    @pytest.fixture(autouse=True)
+    def _started(self):
+        before = launch_facts()
+        set_launch_facts(LaunchFacts(started_at=1759990000))
+        yield
+        set_launch_facts(before)
+
+    def test_one(self):
+        """Made when the process began: clients cache by it."""
+        assert PROTOCOL.model_entry("mira") == {
+            "type": "model",
+            "id": "mira",
+            "display_name": "mira",
+            "created_at": self.SINCE,
+        }
+
+    def test_the_list_is_one_page(self):
+        made = PROTOCOL.model_list(["mira", "juno", "otto"])
+        assert made["data"] == [PROTOCOL.model_entry(name) for name in ("mira", "juno", "otto")]
+        assert (made["has_more"], made["first_id"], made["last_id"]) == (False, "mira", "otto")
+
+    def test_an_empty_list_has_no_first_and_no_last(self):
+        assert PROTOCOL.model_list([]) == {"data": [], "has_more": False, "first_id": None, "last_id": None}
 
 
 @dataclass
@@ -427,3 +436,18 @@ class TestCache:
         of_whole = whole(batch)["usage"]
         [of_stream] = [data["usage"] for data in events(stream(batch)) if data["type"] == "message_delta"]
         assert [of_whole[name] for name in names] == [of_stream[name] for name in names] == list(told)
+
+    @pytest.mark.parametrize(
+        ("path", "headers", "claims"),
+        [
+            ("/v1/models", {"HTTP_ANTHROPIC_VERSION": ""}, True),
+            ("/models/mira", {"HTTP_ANTHROPIC_VERSION": "x"}, True),
+            ("/v1/files/f1", {"HTTP_ANTHROPIC_VERSION": "x"}, True),
+            ("/v1/models", {}, False),
+            ("/v1/chat/completions", {"HTTP_ANTHROPIC_VERSION": "x"}, False),
+        ],
+        ids=str,
+    )
+    def test_whose_list_it_is(self, path, headers, claims):
+        """The version header decides, with any value, on the paths that others have too."""
+        assert PROTOCOL.claims(path, headers) is claims

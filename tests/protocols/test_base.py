@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.protocols.base import ClientProtocol, ErrorReply, Protocols, is_under
+from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply, Protocols, is_under, lost_part
 from Middleware.protocols.registry import PROTOCOLS, WIRE_FORMATS, encode_unit
 from tests.protocols.streams import chunk, framer, payloads
 
@@ -36,12 +36,30 @@ class TestTheTable:
         """A second protocol cannot replace the first unseen, nor one of its types."""
         table = Protocols()
         wire = WIRE_FORMATS["ollamaapichat"]
-        table.add(ClientProtocol("a", dict, {"x": wire}))
+        first = ClientProtocol("a", dict, {"x": wire})
+        assert table.add(first) is first
         with pytest.raises(ValueError, match="protocol 'a' is registered twice"):
             table.add(ClientProtocol("a", dict))
         with pytest.raises(ValueError, match="API type 'x' is registered twice"):
             table.add(ClientProtocol("b", dict, {"x": wire}))
-        assert [one.name for one in table] == ["a"]
+        assert list(table) == [first] and table.formats == {"x": wire}
+
+
+def test_what_a_protocol_has_that_says_nothing_more():
+    """No paths of its own and none of others, no ids, no headers, OpenAI's list of models."""
+    plain = ClientProtocol("a", dict)
+    assert not plain.claims("/v1/models", {"HTTP_X": "y"}) and plain.answer_headers("R") == {}
+    assert (plain.roots, plain.unsupported, plain.id_prefixes) == ((), (), ())
+    assert (plain.model_list, plain.model_entry) == (None, None)
+
+
+def test_a_part_of_a_call_that_is_lost_is_the_servers_fault():
+    reply = lost_part("R")
+    assert (reply.status, reply.code, reply.request_id) == (502, "backend_error", "R")
+
+
+def test_a_failure_on_a_path_of_nobody_is_plain():
+    assert PLAIN.error_body(ErrorReply(404, "no such page")) == {"error": "no such page"}
 
 
 @pytest.mark.parametrize(("path", "below"), [("/a", True), ("/a/b", True), ("/ab", False), ("/", False)])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from Middleware.protocols.koboldcpp import PROTOCOL
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply, WholeAnswer
 from tests.protocols.streams import WHOLE_CALL, both_forms, chunk, streams
 
 WIRE = WIRE_FORMATS["koboldgenerate"]
@@ -28,6 +28,24 @@ def test_streamed():
         'event: message\ndata: {"token":"Well","finish_reason":null}\n\n'
         'event: message\ndata: {"token":"","finish_reason":"stop"}\n\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("length", "length"), ("stop", "stop"), ("content_filter", "stop"), ("tool_calls", "stop")],
+)
+def test_how_an_answer_ended(reason, told):
+    """At its limit, or not; streamed and whole."""
+    [unit] = WIRE.framer(FACTS).units([chunk("", reason)])
+    assert payload(unit)["finish_reason"] == told
+    assert WIRE.whole(WholeAnswer("Well", finish_reason=reason), FACTS)["results"][0]["finish_reason"] == told
+
+
+def test_a_whole_answer_has_its_numbers():
+    usage = {"prompt_tokens": 11, "completion_tokens": 7}
+    assert WIRE.whole(WholeAnswer("Well", usage=usage), FACTS) == {
+        "results": [{"text": "Well", "finish_reason": "stop", **usage}]
+    }
 
 
 def test_neither_thoughts_nor_calls_have_a_place():
@@ -52,6 +70,7 @@ def test_a_stream_says_what_the_whole_says(batches):
         (400, "bad_input"),
         (401, "unauthorized"),
         (404, "not_found"),
+        (429, "too_many_requests"),
         (503, "service_unavailable"),
         (502, "server_error"),
         (405, "server_error"),

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 
 from Middleware.protocols.llamacpp import PROTOCOL
-from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply
+from Middleware.protocols.registry import WIRE_FORMATS, AnswerFacts, ErrorReply, WholeAnswer
 from tests.protocols.streams import WHOLE_CALL, both_forms, chunk, streams
 
 WIRE = WIRE_FORMATS["llamacppcompletion"]
@@ -65,6 +65,25 @@ def test_the_last_object():
             },
         }
     )
+
+
+def test_an_answer_that_ended_by_itself():
+    """No limit was reached, and one line is no break."""
+    framer = WIRE.framer(FACTS)
+    framer.units([chunk("Well")])
+    [last] = map(payload, framer.units([chunk("", "stop")]))
+    assert (last["stop_type"], last["has_new_line"]) == ("eos", False)
+
+
+def test_the_times_of_the_backend_are_milliseconds():
+    usage = {"prompt_tokens": 8, "completion_tokens": 4, "prompt_duration_ns": 5_000_000}
+    answer = WholeAnswer("Well", usage={**usage, "completion_duration_ns": 20_000_000})
+    timings = WIRE.whole(answer, FACTS)["timings"]
+    assert {name: timings[name] for name in TIMES} == {
+        "prompt_ms": 5.0,
+        "predicted_ms": 20.0,
+        "predicted_per_second": 200.0,
+    }
 
 
 def test_neither_thoughts_nor_calls_have_a_place():

@@ -121,12 +121,23 @@ class TestResults:
         }
 
     @pytest.mark.parametrize(
-        ("status", "code"), [(401, -32600), (403, -32600), (404, -32600), (503, -32603), (499, -32603)]
+        ("status", "code"),
+        [
+            *((status, -32600) for status in (400, 401, 403, 404, 498)),
+            *((status, -32603) for status in (429, 499, 500, 503)),
+        ],
     )
     def test_failures_below_the_protocol(self, status, code):
-        """Have no id."""
+        """Have no id. Who asks too often, or hangs up, made no mistake in the request."""
         assert mcp.PROTOCOL.error_body(ErrorReply(status, "M")) == {
             "jsonrpc": "2.0",
             "id": None,
             "error": {"code": code, "message": "M"},
         }
+
+
+def test_an_error_may_carry_data():
+    """The versions that are known, say."""
+    error = {"code": -32602, "message": "M"}
+    assert mcp.rpc_error(7, -32602, "M") == {"jsonrpc": "2.0", "id": 7, "error": error}
+    assert mcp.rpc_error(7, -32602, "M", {"a": 1})["error"] == {**error, "data": {"a": 1}}

@@ -48,7 +48,7 @@ class TestOllama:
         stream = framer("ollamaapichat")
         assert stream.units([chunk(tool_calls=[CALL])]) == []
         call, done = payloads(stream.units([chunk(tool_calls=[REST]), chunk("", "tool_calls")]))
-        assert call["done"] is False
+        assert (call["done"], call["message"]["content"]) == (False, "")
         assert call["message"]["tool_calls"] == [
             {"id": "call_7", "function": {"index": 0, "name": "tide", "arguments": {"port": "Brest"}}}
         ]
@@ -64,6 +64,13 @@ class TestOllama:
         [unit] = payloads(framer(api_type).units([chunk(thinking="hm")]))
         place = unit["message"] if api_type == "ollamaapichat" else unit
         assert place["thinking"] == "hm"
+        assert place["content" if api_type == "ollamaapichat" else "response"] == "" and not unit["done"]
+
+    @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
+    def test_a_sign_of_life_has_an_empty_text(self, api_type):
+        [unit] = payloads([framer(api_type).heartbeat()])
+        place = unit["message"] if api_type == "ollamaapichat" else unit
+        assert place["content" if api_type == "ollamaapichat" else "response"] == "" and not unit["done"]
 
     @pytest.mark.parametrize("api_type", ["ollamaapichat", "ollamagenerate"])
     def test_progress(self, api_type):

@@ -197,6 +197,7 @@ class TestOpenAIText:
             -1
         ]
         assert last["usage"] == {"prompt_tokens": 0, "completion_tokens": 3, "total_tokens": 3}
+        assert (last["object"], last["choices"]) == ("text_completion", [])
 
 
 def test_an_error_is_an_object():

@@ -79,6 +79,40 @@ def test_the_ids_of_each_protocol():
     }
 
 
+def test_the_headers_of_each_protocol():
+    """Anthropic's clients show the id of a request that failed; the others look at no header of their own."""
+    headers = {one.name: one.answer_headers("R") for one in PROTOCOLS if one.name in PATHS}
+    assert {name: of_one for name, of_one in headers.items() if of_one} == {"anthropic": {"request-id": "R"}}
+
+
+EVENTS, LINES = "text/event-stream; charset=utf-8", "application/x-ndjson"
+FORMATS = {  # API type -> how people call it, media type of its stream, which progress it can show
+    "openaichatcompletion": ("OpenAI chat", EVENTS, ("reasoning", "status")),
+    "openaicompletion": ("OpenAI text", EVENTS, ()),
+    "ollamaapichat": ("Ollama chat", LINES, ("reasoning",)),
+    "ollamagenerate": ("Ollama generate", LINES, ("reasoning",)),
+    "anthropicmessages": ("Anthropic", EVENTS, ("reasoning",)),
+    "openairesponses": ("Responses", EVENTS, ("reasoning",)),
+    "koboldgenerate": ("KoboldCpp", EVENTS, ()),
+    "llamacppcompletion": ("llama.cpp", EVENTS, ()),
+    "mcptool": ("MCP", EVENTS, ()),
+    "console": ("console", EVENTS, ()),
+}
+
+
+@pytest.mark.parametrize(("api_type", "facts"), FORMATS.items(), ids=FORMATS)
+def test_the_streams_of_each_api_type(api_type, facts):
+    wire = WIRE_FORMATS[api_type]
+    assert (wire.front, wire.mimetype, wire.shows_progress) == facts
+
+
+def test_who_sends_messages_and_who_is_kept_going():
+    """Clients of the others send a prompt; an answer to these may end in the call that keeps an agent going."""
+    kept_going = {name for name in FORMATS if WIRE_FORMATS[name].gets_liveness_call}
+    assert kept_going == {"openaichatcompletion", "ollamaapichat", "anthropicmessages", "openairesponses"}
+    assert {name for name in FORMATS if WIRE_FORMATS[name].is_chat} == kept_going | {"console"}
+
+
 @pytest.mark.parametrize("api_type", sorted(WIRE_FORMATS))
 def test_every_protocol_is_complete(api_type):
     """It frames a stream and its end, a whole answer, one chunk and an error; each holds what it is told."""
@@ -148,6 +182,15 @@ def test_build_response_json_carries_tool_calls(api_type):
         made = json.loads(build_response_json("", tool_calls=[CALL]))
     place = made["message"] if "message" in made else made["choices"][0]["delta"]
     assert place["tool_calls"][0]["function"]["name"] == "t"
+
+
+def test_who_asks_for_a_chunk_that_there_is_not_is_told_what_there_is():
+    with in_request("mcptool"), pytest.raises(ValueError, match="has no chunks") as caught:
+        build_response_json("x")
+    told, _, known = str(caught.value).partition(" Known: ")
+    assert told == "API type 'mcptool' has no chunks."
+    chat = ["openaichatcompletion", "openaicompletion", "ollamaapichat", "ollamagenerate"]
+    assert set(chat) <= set(known.split(", ")) and "mcptool" not in known
 
 
 @pytest.mark.parametrize("context", [None, "openai", "other"])

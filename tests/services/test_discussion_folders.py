@@ -36,6 +36,15 @@ def keyed(tmp_path):
     return DiscussionFolders(tmp_path / "DiscussionIds", HASH, KEY, install=tmp_path / "install")
 
 
+FILES = [
+    *("memories.json", "memory_ends.json", "memory_pins.json", "condensation_tracker.json"),
+    *("chat_summary.json", "state_document.md", "timestamps.json", "vision_responses.json"),
+    *("context_compactor_old.json", "context_compactor_oldest.json", "context_compactor_reach.json"),
+    "vector_memory.db",
+]
+"""What is kept of a discussion (memory.md 2)."""
+
+
 def remember(folders, discussion_id="trip"):
     """One memory, a document and a database."""
     store = folders.store(discussion_id)
@@ -70,6 +79,13 @@ class TestIds:
         legacy.mkdir(parents=True)
         (legacy / "timestamps.json").write_text("{}")
         assert folders.ids() == ["old", "older", "trip"]
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_each_of_its_files_makes_one(self, folders, name):
+        """Whichever came first."""
+        (folders.root / "trip").mkdir(parents=True)
+        (folders.root / "trip" / name).write_text("")
+        assert folders.ids() == ["trip"] and list(folders.files("trip")) == [name]
 
     def test_only_those_of_the_key(self, folders, keyed):
         remember(folders)

@@ -58,6 +58,17 @@ def test_the_same_contents_give_the_same_bytes() -> None:
     assert pack_bytes(turned) == pack_bytes(PACK)
 
 
+@pytest.mark.parametrize(
+    "folder",
+    ["Users", "Workflows", "Routing", "Presets", "PromptTemplates", "StructuredOutputs", "MCPServers"],
+)
+def test_a_pack_may_hold_files_of_each_of_these_folders(tmp_path: Path, folder: str) -> None:
+    file = f"config/{folder}/ann.json"
+    source = tmp_path / "p.zip"
+    source.write_bytes(pack_bytes(replace(PACK, files={**PACK.files, file: b"{}"})))
+    assert file in read_pack(source).files
+
+
 def test_it_is_a_plain_zip_file_that_says_what_is_in_it() -> None:
     """Readable by any program."""
     with zipfile.ZipFile(io.BytesIO(pack_bytes(PACK))) as archive:

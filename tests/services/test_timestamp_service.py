@@ -89,9 +89,10 @@ class TestTracking:
     """Each message gets its time once."""
 
     def test_unknown_messages_go_back_by_seconds_from_now(self, store, stamps):
-        talk = [{"role": "system", "content": "rules"}, user("one"), assistant("two"), user("three")]
+        rules, more = {"role": "System", "content": "rules"}, {"role": "systemmes", "content": "more"}
+        talk = [rules, user("one"), more, assistant("two"), user("three")]
         track(store, talk, bind_placeholder=True, clock=clock)
-        assert [stamps.of(m) for m in talk] == [None, at(-2), at(-1), at(0)]
+        assert [stamps.of(m) for m in talk] == [None, at(-2), None, at(-1), at(0)]
 
     def test_a_known_time_stays_and_is_the_anchor_of_older_ones(self, store, stamps):
         one, two, three = user("one"), assistant("two"), user("three")

@@ -175,6 +175,12 @@ def _address(endpoint: EndpointConfig) -> str:
     return endpoint.url if calls else ""
 
 
+def shown_addresses(endpoint: EndpointConfig) -> list[str]:
+    """Where its server is, without secrets; empty for a backend that stays inside this program."""
+    mask = mask_of((*secrets_in_use(), *_secrets(endpoint)))
+    return [mask(url) for url in endpoint.addresses] if _address(endpoint) else []
+
+
 def _addresses(ask: Ask, endpoint: EndpointConfig, calls: Sequence[Call]) -> list[JsonObject]:
     """Of an endpoint with several: how each is; empty for one address. `running`: calls of all processes.
     `out_s`: seconds for which it is left out, 0 for one that is in."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,6 +152,8 @@ MOST_REFUSED = 20
 """Of the ended ones."""
 MOST_ODD = 50
 """Of those that failed or had trouble so many stay beside the newest ones."""
+MOST_PINNED = 50
+"""So many stay until the restart because somebody asked for it."""
 MOST_READERS = 8
 _GONE_REMEMBERED = 1000
 
@@ -172,7 +175,7 @@ class Recorder:
         self._bytes = 0
         self._runs: dict[str, RunTrace] = {}  # in order of arrival
         self._ended: dict[str, RunTrace] = {}  # in order of their end
-        self._odd: dict[str, RunTrace] = {}  # older than the newest ended ones
+        self._older: dict[str, RunTrace] = {}  # than the newest ended ones: odd and pinned ones
         self._refused: deque[str] = deque()
         self.row_words: dict[str, Any] = {}
         self._gone: deque[tuple[int, str]] = deque(maxlen=_GONE_REMEMBERED)
@@ -212,10 +215,32 @@ class Recorder:
         return run if self.keeps_text or not run.keeps_text else without_texts(run)
 
     def kept_sizes(self) -> JsonObject:
-        """`{"runs", "bytes", "limit", "odd"}`; `odd`: how many of them are there for their trouble alone."""
+        """`{"runs", "bytes", "limit", "odd", "pinned"}`. Of those that are older than the newest ones: `odd`
+        are there for their trouble alone, `pinned` because somebody asked for it.
+        """
         with self._lock:
             sizes = {"runs": len(self._runs), "bytes": self._bytes, "limit": self.limit}
-            return {**sizes, "odd": len(self._odd)}
+            pinned = sum(run.pinned for run in self._older.values())
+            return {**sizes, "odd": len(self._older) - pinned, "pinned": pinned}
+
+    def pin(self, run_id: str, pinned: bool) -> bool:
+        """A run stays until the restart, its texts go last; or no longer. False: so many are pinned already.
+        Source: spec workbench.md 12.
+        """
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is None or run.pinned == pinned:
+                return True
+            if pinned and sum(one.pinned for one in self._runs.values()) >= MOST_PINNED:
+                return False
+            run.pinned = pinned
+            if not pinned and not is_odd(run):
+                self._older.pop(run_id, None)  # it goes when the next one ends
+            self.seq += 1
+            run.seq = self.seq
+            if self._readers:
+                self._changed.notify_all()
+        return True
 
     def removed_since(self, since: int) -> list[str]:
         """The runs that left after the change `since`, as far as they are remembered."""
@@ -255,17 +280,21 @@ class Recorder:
         self._ended[run.id] = run
         if run.state == "refused":
             self._refused.append(run.id)
-        if len(self._refused) > MOST_REFUSED:
-            self._drop(self._refused[0])
-        if len(self._ended) - len(self._odd) > MOST_ENDED:
-            oldest = next(run_id for run_id in self._ended if run_id not in self._odd)
-            if is_odd(self._ended[oldest]):
-                self._odd[oldest] = self._ended[oldest]
+        self._drop_beyond(self._refused, MOST_REFUSED)
+        while len(self._ended) - len(self._older) > MOST_ENDED:
+            oldest = next(run_id for run_id in self._ended if run_id not in self._older)
+            if self._ended[oldest].pinned or is_odd(self._ended[oldest]):
+                self._older[oldest] = self._ended[oldest]
             else:
                 self._drop(oldest)
-        if len(self._odd) > MOST_ODD:
-            self._drop(next(iter(self._odd)))
+        self._drop_beyond(self._older, MOST_ODD)
         return self._grow(run, kept)
+
+    def _drop_beyond(self, run_ids: Collection[str], most: int) -> None:
+        """The oldest of them go, where there are more; pinned ones do not count. The lock is held."""
+        loose = [run_id for run_id in run_ids if not self._ended[run_id].pinned]
+        for run_id in loose[:-most]:
+            self._drop(run_id)
 
     def _grow(self, run: RunTrace, kept: int) -> list[RunTrace]:
         """The texts of a run that has ended count so much now: something is read ahead for the next one. As
@@ -274,7 +303,8 @@ class Recorder:
         self._bytes += kept - run.bytes_kept
         run.bytes_kept = kept
         forgotten = []
-        for old in self._ended.values() if self._bytes > self.limit else ():
+        in_turn = sorted(self._ended.values(), key=lambda old: old.pinned) if self._bytes > self.limit else ()
+        for old in in_turn:
             if old.bytes_kept:
                 self._bytes -= old.bytes_kept
                 old.bytes_kept = 0
@@ -286,12 +316,12 @@ class Recorder:
     def _drop(self, run_id: str) -> None:
         """The lock is held."""
         run = self._ended.pop(run_id)
-        self._odd.pop(run_id, None)
+        self._older.pop(run_id, None)
         del self._runs[run_id]
         self.row_words.pop(run_id, None)
         self._bytes -= run.bytes_kept
-        if self._refused and self._refused[0] == run_id:
-            self._refused.popleft()
+        if run_id in self._refused:
+            self._refused.remove(run_id)
         self.seq += 1
         self._gone.append((self.seq, run_id))
 

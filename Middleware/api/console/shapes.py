@@ -61,8 +61,9 @@ SHORTEST_PART_S = 0.001
 FEWEST_TOKENS = 5
 SHORTEST_SAY_S = 0.2
 _PARTS = ("queue", "other", "first", "think", "say", "after")
-ODD, SLOW = "odd", "slow"
-"""Words for runs beside their states: what stood out was more than slowness; it took unusually long."""
+ODD, SLOW, KEPT = "odd", "slow", "kept"
+"""Words for runs beside their states: what stood out was more than slowness; it took unusually long; it stays
+until the restart."""
 FEWEST_RUNS = 10
 HOLDING = ("running", "answering", "finishing")
 """States of a run that holds a slot."""
@@ -170,6 +171,7 @@ def summary(
         "ahead": {"place": line.place, "holders": list(line.holders)} if line else None,
         "discussion": run.discussion or None,
         "again_of": run.again_of and run.again_of._asdict(),
+        "kept": run.pinned,
     }
 
 
@@ -406,17 +408,22 @@ class Look:
         return words
 
     def counts(self) -> JsonObject:
-        """How many of all that are kept are odd, failed, wait, or were slow. Source: spec workbench.md 12."""
+        """How many of all that are there are odd, failed, wait, were slow, or stay until the restart. Source:
+        spec workbench.md 12.
+        """
         return {
             ODD: sum(self.is_any(run, {ODD}) for run in self.runs),
             "failed": sum(run.state == "failed" for run in self.runs),
             "waiting": sum(run.state == "waiting" for run in self.runs),
             SLOW: len(self._slow),
+            KEPT: sum(run.pinned for run in self.runs),
         }
 
     def is_any(self, run: RunTrace, wanted: Collection[str]) -> bool:
-        """Whether it is odd or slow, if that is wanted."""
+        """Whether it is odd, slow or kept, if that is wanted."""
         is_over = run.ended and run.state != "refused"
+        if KEPT in wanted and run.pinned:
+            return True
         if ODD in wanted and is_over and self.words(run).level is not None:
             return True
         return SLOW in wanted and run.id in self._slow

@@ -37,7 +37,7 @@ from Middleware.api.console import (
 from Middleware.api.console.call_views import NO_RUN, run_of
 from Middleware.api.console.config_files import config_file
 from Middleware.api.console.file_views import checked_bytes, read_held
-from Middleware.api.console.recorder import Cut
+from Middleware.api.console.recorder import MOST_PINNED, Cut
 from Middleware.api.console.run_texts import (
     RUN_STATES,
     Secrets,
@@ -47,7 +47,7 @@ from Middleware.api.console.run_texts import (
     whole_text,
     workflow_names,
 )
-from Middleware.api.console.shapes import ODD, SLOW, Look, name_asked
+from Middleware.api.console.shapes import KEPT, ODD, SLOW, Look, name_asked
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.wsgi.doors import on_one_line
@@ -301,6 +301,15 @@ def cancel(ask: Ask, run_id: str) -> JsonObject:
     return {"status": "cancelled", "active": active}
 
 
+def keep(ask: Ask, run_id: str) -> JsonObject:
+    """POST `runs/<id>/keep`: whether it stays until the restart. Source: spec workbench.md 10, 12."""
+    ask.words()
+    wish: bool = ask.fields(keep=bool)["keep"]
+    if not ask.hub.recorder.pin(run_of(ask, run_id).id, wish):
+        raise ViewRefused(409, f"{MOST_PINNED} runs are kept already; let one of them go first")
+    return {"kept": wish}
+
+
 def numbers(ask: Ask) -> JsonObject:
     """GET `numbers`; `history`: whether there is one of more than an hour; `keys`: whether there is a keys
     file."""
@@ -312,7 +321,7 @@ def numbers(ask: Ask) -> JsonObject:
 def _states(wish: str) -> set[str]:
     """The states asked for; empty: any. Raises Refused."""
     states = {state.strip() for state in wish.split(",") if state.strip()}
-    known = (*RUN_STATES, ODD, SLOW)
+    known = (*RUN_STATES, ODD, SLOW, KEPT)
     for state in sorted(states - set(known)):
         raise ViewRefused(400, f"state: found {describe_value(state)}, allowed: {', '.join(known)}")
     return states
@@ -377,6 +386,7 @@ RUN_ROUTES = (
     ApiRoute("GET", "runs/<run_id>", "look", run),
     ApiRoute("GET", "runs/<run_id>/texts/<ref>", "look", text),
     ApiRoute("POST", "runs/<run_id>/cancel", "act", cancel),
+    ApiRoute("POST", "runs/<run_id>/keep", "act", keep),
     ApiRoute("GET", "numbers", "look", numbers),
 )
 

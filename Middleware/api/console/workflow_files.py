@@ -22,6 +22,7 @@ from Middleware.api.console.config_files import (
     read_config_text,
     why_not_writable,
 )
+from Middleware.api.console.endpoint_views import shown_addresses
 from Middleware.api.console.model_name_views import started_by
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, ViewRefused
 from Middleware.common.errors import ConfigError, node_index
@@ -367,7 +368,8 @@ def _endpoint(snapshot: ConfigSnapshot, user: UserSettings | None, name: str) ->
     if file is None:
         return EndpointFacts()
     try:
-        return EndpointFacts(file, load_endpoint(snapshot, user, name).model)
+        endpoint = load_endpoint(snapshot, user, name)
+        return EndpointFacts(file, endpoint.model, shown_addresses(endpoint))
     except ConfigError:
         return EndpointFacts(file)
 

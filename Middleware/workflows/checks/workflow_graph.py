@@ -62,10 +62,13 @@ ONE_AT_A_TIME = "the user's maxParallelNodes is 1"
 
 
 class EndpointFacts(NamedTuple):
-    """What is known of an endpoint by its name. None: it leads nowhere, or its file has faults."""
+    """What is known of an endpoint by its name. None: it leads nowhere, or its file has faults. `addresses`:
+    of its server, without secrets; empty for one that stays inside this program.
+    """
 
     file: str | None = None
     model: str | None = None
+    addresses: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ def _endpoint(written: object, names: _Names) -> JsonObject | None:
         return None
     name = names.find_name(written)
     facts = names.lookups.endpoint(name) if name else EndpointFacts()
-    return {"name": name, "written": written, "file": facts.file, "model": facts.model}
+    return {"name": name, "written": written, **facts._asdict(), "addresses": list(facts.addresses)}
 
 
 def _preset(config: NodeConfig, names: _Names) -> str | None:

@@ -44,6 +44,7 @@ REQUESTS = {
     "GET runs/<run_id>": [("runs/{run}", None)],
     "GET runs/<run_id>/texts/<ref>": [("runs/{run}/texts/asked", None)],
     "POST runs/<run_id>/cancel": [("runs/{run}/cancel", {})],
+    "POST runs/<run_id>/keep": [("runs/{run}/keep", {"keep": True}), ("runs/{run}/keep", {"keep": False})],
     "GET numbers": [("numbers", None)],
     "GET events": [("events?after=0", None)],
     "GET runs/<run_id>/curl": [("runs/{run}/curl?shell=sh", None)],

@@ -14,6 +14,7 @@ from Middleware.api.console import recorder as module
 from Middleware.api.console.recorder import (
     MOST_ENDED,
     MOST_ODD,
+    MOST_PINNED,
     MOST_READERS,
     MOST_REFUSED,
     Cut,
@@ -205,12 +206,76 @@ class TestOddOnes:
         assert is_odd(run_of(node_of(1), node))
 
 
+class TestPinnedOnes:
+    """Those that somebody keeps stay until the restart (workbench.md 12)."""
+
+    def test_they_stay_beside_the_newest_and_the_odd_ones(self, runs):
+        """And take nobody's place."""
+        pinned = [runs.whole(state=state).id for state in ("done", "failed", "refused")]
+        assert all(runs.recorder.pin(run_id, True) for run_id in pinned)
+        odd = [runs.whole(state="failed").id for _ in range(MOST_ODD)]
+        for _ in range(MOST_ENDED):
+            runs.whole()
+        assert runs.ids[MOST_ENDED:] == [*odd[::-1], *pinned[::-1]]
+        sizes = runs.recorder.kept_sizes()
+        assert (sizes["odd"], sizes["pinned"]) == (MOST_ODD, 3)
+
+    def test_not_too_many(self, runs):
+        """What is pinned already may be pinned again, and one that is let go makes room."""
+        made = [runs.whole().id for _ in range(MOST_PINNED + 1)]
+        first, *_, last = made
+        assert [runs.recorder.pin(run_id, True) for run_id in made] == [True] * MOST_PINNED + [False]
+        assert runs.recorder.pin(first, True)
+        assert runs.recorder.pin(first, False) and runs.recorder.pin(last, True)
+
+    def test_refused_ones_that_are_pinned_are_not_the_oldest(self, runs):
+        made = [runs.whole(state="refused").id for _ in range(MOST_REFUSED)]
+        runs.recorder.pin(made[0], True)
+        more = [runs.whole(state="refused").id for _ in range(2)]
+        assert runs.ids == [*more[::-1], *made[:1:-1], made[0]]
+
+    def test_one_that_is_let_go_leaves_when_the_next_one_ends(self, runs):
+        """If it is older than the newest ones, and had no trouble."""
+        done, failed = runs.whole().id, runs.whole(state="failed").id
+        for run_id in (done, failed):
+            runs.recorder.pin(run_id, True)
+        for _ in range(MOST_ENDED):
+            runs.whole()
+        for run_id in (done, failed):
+            runs.recorder.pin(run_id, False)
+        assert runs.ids[-2:] == [failed, done]
+        runs.whole()
+        assert runs.ids[-1] == failed and done not in runs.ids
+
+    def test_their_texts_go_last(self):
+        runs = Runs(memory_mb=1)
+        first = runs.whole(output="first" * 12_000)
+        runs.recorder.pin(first.id, True)
+        made = [runs.whole(output=f"{i:04d}" * 16_000) for i in range(40)]
+        assert first.nodes[0].output == "first" * 12_000 and not made[0].keeps_text
+        for run in made:
+            runs.recorder.pin(run.id, True)
+        assert not runs.whole(output="x" * 64_000).keeps_text and first.keeps_text
+        last = runs.begin()
+        runs.recorder.pin(last.id, True)
+        last.node(NodeTrace("w", 1, "Standard")).node.output = "x" * 64_000
+        last.end("done")
+        assert last.keeps_text and not first.keeps_text
+
+    def test_it_is_a_change_of_the_run(self, runs):
+        run = runs.whole()
+        before = runs.recorder.seq
+        runs.recorder.pin(run.id, True)
+        runs.recorder.pin(run.id, True)
+        assert run.seq == runs.recorder.seq == before + 1
+
+
 class TestMemory:
     def test_how_much_is_kept(self, runs):
         run = runs.whole(output="x" * 1000)
         assert (run.bytes_kept, runs.recorder.kept_sizes()) == (
             1010,
-            {"runs": 1, "bytes": 1010, "limit": 16777216, "odd": 0},
+            {"runs": 1, "bytes": 1010, "limit": 16777216, "odd": 0, "pinned": 0},
         )
 
     def test_the_oldest_lose_their_texts(self):
@@ -230,7 +295,7 @@ class TestMemory:
         for i in range(30):
             run.node(NodeTrace("w", i + 1, "Standard")).node.output = f"{i:04d}" * 16_000
         run.end("done")
-        assert runs.recorder.kept_sizes() == {"runs": 1, "bytes": 0, "limit": 1 << 20, "odd": 0}
+        assert runs.recorder.kept_sizes() == {"runs": 1, "bytes": 0, "limit": 1 << 20, "odd": 0, "pinned": 0}
 
     def test_what_leaves_counts_no_more(self, runs):
         for _ in range(MOST_ENDED + 10):

@@ -9,10 +9,11 @@ from urllib.parse import urlencode
 import pytest
 
 from Middleware.api.console.call_views import NO_RUN
-from Middleware.api.console.recorder import Cut
+from Middleware.api.console.recorder import MOST_PINNED, Cut
 from Middleware.api.console.run_texts import RUN_STATES
 from Middleware.api.console.views import BY_CONSOLE, NO_TEXT, PRIVATE, Views
 from Middleware.services.cancellation_service import cancellation_service
+from Middleware.services.run_trace import Observers
 from tests.api.console.conftest import a_hub, asking
 from tests.api.console.traced import call_of, node_of, run_of
 
@@ -80,7 +81,7 @@ class TestList:
         assert (value["next"], value["seq"]) == (None, 40)
 
     def test_no_run_yet(self, get):
-        none = {"odd": 0, "failed": 0, "waiting": 0, "slow": 0}
+        none = {"odd": 0, "failed": 0, "waiting": 0, "slow": 0, "kept": 0}
         assert get([], "runs") == (200, {"runs": [], "next": None, "seq": 40, "counts": none})
 
     def test_pages(self, get):
@@ -132,6 +133,7 @@ class TestList:
             "failed": 1,
             "waiting": 0,
             "slow": 0,
+            "kept": 0,
         }
 
     def test_slow_ones(self, shown):
@@ -169,7 +171,7 @@ class TestList:
             (
                 {"state": "over"},
                 400,
-                f'state: found "over", allowed: {", ".join([*RUN_STATES, "odd", "slow"])}',
+                f'state: found "over", allowed: {", ".join([*RUN_STATES, "odd", "slow", "kept"])}',
             ),
             ({"limit": 0}, 400, 'limit: found "0", allowed: a number from 1 to 200'),
             ({"limit": 201}, 400, 'limit: found "201", allowed: a number from 1 to 200'),
@@ -287,6 +289,51 @@ class TestCancel:
     def test_without_the_right(self, ask):
         status, value = ask("POST", "runs/d/cancel", hub=a_hub(recorder=Kept(*FIVE)), rights=("look",))
         assert (status, value["need"]) == (403, "act")
+
+
+class TestKeep:
+    """Until the restart (workbench.md 10, 12)."""
+
+    @pytest.fixture
+    def hub(self):
+        """Of one more run than can be kept."""
+        hub = a_hub()
+        observers = Observers()
+        observers.observe(hub.recorder)
+        for number in range(MOST_PINNED + 1):
+            observers.begin(f"r{number}", "/api/chat").end("done")
+        return hub
+
+    def test_a_run_and_the_filter_for_such(self, ask, hub):
+        assert ask("POST", "runs/r7/keep", hub=hub, body={"keep": True}) == (200, {"kept": True})
+        assert ask("GET", "runs/r7", hub=hub)[1]["kept"] is True
+        told = ask("GET", "runs", hub=hub, query="state=kept")[1]
+        assert ([run["id"] for run in told["runs"]], told["counts"]["kept"]) == (["r7"], 1)
+        assert ask("POST", "runs/r7/keep", hub=hub, body={"keep": False}) == (200, {"kept": False})
+        assert ask("GET", "runs/r7", hub=hub)[1]["kept"] is False
+
+    def test_too_many(self, ask, hub):
+        """Nothing is done."""
+        asked = [
+            ask("POST", f"runs/r{number}/keep", hub=hub, body={"keep": True})
+            for number in range(MOST_PINNED + 1)
+        ]
+        assert [status for status, _ in asked] == [200] * MOST_PINNED + [409]
+        assert asked[-1][1] == {"error": "50 runs are kept already; let one of them go first"}
+        assert ask("GET", f"runs/r{MOST_PINNED}", hub=hub)[1]["kept"] is False
+
+    @pytest.mark.parametrize("body", [None, {}, {"keep": "yes"}, {"keep": True, "why": "x"}])
+    def test_an_odd_body(self, ask, hub, body):
+        assert ask("POST", "runs/r7/keep", hub=hub, body=body)[0] == 400
+        assert ask("GET", "runs/r7", hub=hub)[1]["kept"] is False
+
+    def test_an_unknown_one(self, ask, hub):
+        assert ask("POST", "runs/zz/keep", hub=hub, body={"keep": True}) == (404, {"error": NO_RUN})
+
+    def test_without_the_right(self, ask, hub):
+        status, value = ask("POST", "runs/r7/keep", hub=hub, body={"keep": True}, rights=("look",))
+        assert (status, value["need"]) == (403, "act")
+        assert ask("GET", "runs/r7", hub=hub)[1]["kept"] is False
 
 
 def test_numbers(ask):

@@ -40,6 +40,7 @@ SUMMARY = [
     *(WORDS := ["name", "said", "client_s", "after_s", "level", "short", "ahead"]),
     "discussion",
     "again_of",
+    "kept",
 ]
 RUN = [
     "model",

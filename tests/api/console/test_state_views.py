@@ -27,7 +27,7 @@ class TestRoute:
             "started": 1759990000,
             "users": ["mira"],
             "gate": {"level": "request", "limit": 1, "running": 0, "waiting": 0},
-            "kept": {"runs": 0, "bytes": 0, "limit": 16777216, "odd": 0},
+            "kept": {"runs": 0, "bytes": 0, "limit": 16777216, "odd": 0, "pinned": 0},
             "seq": 0,
         }
 
@@ -72,8 +72,8 @@ class TestState:
         assert [told["users"] for told in (before, after)] == [["mira"], ["mira", "jo"]]
         assert [told["gate"]["running"] for told in (before, after)] == [0, 1]
         assert [told["kept"] for told in (before, after)] == [
-            {"runs": 0, "bytes": 0, "limit": 1 << 20, "odd": 0},
-            {"runs": 1, "bytes": 5, "limit": 1 << 20, "odd": 0},
+            {"runs": 0, "bytes": 0, "limit": 1 << 20, "odd": 0, "pinned": 0},
+            {"runs": 1, "bytes": 5, "limit": 1 << 20, "odd": 0, "pinned": 0},
         ]
         assert [told["seq"] for told in (before, after)] == [0, 2]
 

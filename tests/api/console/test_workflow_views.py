@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from Middleware.api.console.views import Views
 from Middleware.common.instance_global_variables import INSTALL_DIRECTORY
+from Middleware.common.secrets import MASK
 from Middleware.config.loader import ConfigTree
 from Middleware.services.node_trace import NodeTrace
 from Middleware.services.run_trace import Observers, RunTrace
@@ -116,11 +117,21 @@ class TestOneFile:
             "written": "{writer}",
             "file": "Endpoints/Other.json",
             "model": "other-8b",
+            "addresses": [],
         }
         assert graph["nodes"][3]["children"] == [
             {"label": "code", "workflow": "CodeFix", "path": "Workflows/mira/CodeFix.json", "text": False},
             {"label": "Default", "workflow": "Prose", "path": None, "text": False},
         ]
+
+    def test_the_addresses_of_an_endpoint_without_their_secrets(self, mira):
+        """Those that another server has; an endpoint inside the program has none."""
+        mira.write("ApiTypes/OpenAI.json", {"type": "openAIChatCompletion"})
+        lan = {"endpoint": "http://ana:hunter22@lan:1", "moreEndpoints": ["http://lan:2"]}
+        mira.write("Endpoints/Small.json", {**lan, "apiTypeConfigFileName": "OpenAI"})
+        nodes = get(mira, REVIEWERS)["graph"]["nodes"]
+        assert nodes[0]["endpoint"]["addresses"] == [f"http://ana:{MASK}@lan:1", "http://lan:2"]
+        assert nodes[2]["endpoint"]["addresses"] == []
 
     def test_problems_are_those_of_validate_each_at_its_value(self, mira):
         mira.write("Users/mira.json", {"customWorkflowOverride": True, "customWorkflow": "Reviewers"})

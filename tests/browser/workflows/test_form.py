@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -98,6 +99,27 @@ class TestForm:
         page.keyboard.type("x")
         page.get_by_role("tab", name="Form").click()
         page.get_by_text("The text is not JSON at the moment").wait_for()
+
+    def test_an_endpoint_says_where_its_server_is_and_how(self, served, form):
+        """With what it did, as the page Endpoints says it."""
+        place = form.locator('[data-field="endpointName"] .why', has_text="uses")
+        place.wait_for()
+        said = " ".join(place.inner_text().split())
+        assert re.fullmatch(r"Big uses big, http://127\.0\.0\.1:\d+, (not called yet|well since .*)", said)
+        place.get_by_role("link", name="Big").wait_for()
+        status, _ = served.post("/v1/chat/completions", {**QUESTION, "model": "mira"})
+        assert status == 200
+        form.reload()
+        form.get_by_text(re.compile(r"well since .*, \d+ calls?")).wait_for()
+
+    def test_without_an_endpoint_servers_are_found_from_its_field(self, form):
+        """What the page Endpoints has, at the place of the problem."""
+        field = form.locator('[data-field="endpointName"]')
+        field.locator("input").fill("")
+        field.get_by_text("No endpoint is chosen.").wait_for()
+        assert field.locator(".find").count() == 0
+        field.get_by_role("button", name="Find servers").click()
+        field.get_by_role("region", name="Servers found").wait_for()
 
     def test_without_the_right_it_is_read_only(self, launch, tab):
         server = launch(USERS)

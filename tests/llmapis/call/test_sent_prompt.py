@@ -67,6 +67,32 @@ def test_a_picture_is_compared_as_a_whole(message):
     assert len(text) < 30 and prompt_parts({"messages": [other]}) != [("user", text)]
 
 
+@pytest.mark.parametrize(
+    "kind", ["image", "image_url", "input_image", "input_audio", "audio", "document", "file"]
+)
+def test_whatever_carries_data_is_compared_as_a_whole(kind):
+    """Each service has a name of its own for it."""
+    [(_, text)] = prompt_parts(
+        {"messages": [{"role": "user", "content": [{"type": kind, "data": "A" * 900}]}]}
+    )
+    assert len(text) < 30
+
+
+def test_a_part_of_another_type_is_compared_by_its_characters():
+    """The result of a tool, say: the model reads it."""
+    part = {"type": "tool_result", "content": "A" * 900}
+    [(_, text)] = prompt_parts({"messages": [{"role": "user", "content": [part]}]})
+    assert "A" * 900 in text
+
+
+@pytest.mark.parametrize(
+    "key", ["tool_calls", "tool_call_id", "name", "tool_name", "reasoning_content", "thinking"]
+)
+def test_what_a_message_says_beside_its_content_is_part_of_it(key):
+    [(_, text)] = prompt_parts({"messages": [{"role": "tool", "content": "wet", key: "tides"}]})
+    assert text == 'wet\n"tides"'
+
+
 def test_pictures_of_a_flat_prompt_are_compared_too():
     """KoboldCpp and Ollama take them beside the text."""
     first, second = ({"prompt": "Look", "images": [data]} for data in ("A", "B"))

@@ -29,6 +29,14 @@ def test_nothing_to_keep():
     assert replay.of("e", "a") == []
 
 
+def test_answers_without_thoughts_push_out_none_that_had_some():
+    """Most calls of most chats have none."""
+    replay = ThinkingReplay()
+    replay.keep("e", ["a"], [BLOCK])
+    replay.keep("e", [str(number) for number in range(MOST_CALLS)], [])
+    assert replay.of("e", "a") == [BLOCK]
+
+
 def test_for_an_hour():
     """Then they are forgotten, also in memory."""
     clock = Clock()

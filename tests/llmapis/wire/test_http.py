@@ -62,12 +62,14 @@ class TestBodies:
             "content-length": rig.head(content_length="22") + TEXT,
             "gzip-chunked": rig.head(transfer_encoding="chunked", content_encoding="gzip") + rig.chunked(gzip.compress(TEXT)),
             "gzip-of-two-members": rig.head(connection="close", content_encoding="gzip") + gzip.compress(TEXT[:9]) + gzip.compress(TEXT[9:]),
+            "x-gzip": rig.head(connection="close", content_encoding="X-GZip") + gzip.compress(TEXT),
+            "identity": rig.head(connection="close", content_encoding="identity") + TEXT,
             "deflate": rig.head(connection="close", content_encoding="deflate") + zlib.compress(TEXT),
             "raw-deflate": rig.head(connection="close", content_encoding="deflate") + DEFLATED,
         }  # fmt: skip
 
     @pytest.mark.parametrize("size", [1, 3, 9999])
-    @pytest.mark.parametrize("name", ["chunked", "chunk-extension-and-trailer", "bare-newlines", "http-1.0", "connection-close", "content-length", "gzip-chunked", "gzip-of-two-members", "deflate", "raw-deflate"])  # fmt: skip
+    @pytest.mark.parametrize("name", ["chunked", "chunk-extension-and-trailer", "bare-newlines", "http-1.0", "connection-close", "content-length", "gzip-chunked", "gzip-of-two-members", "x-gzip", "identity", "deflate", "raw-deflate"])  # fmt: skip
     def test_every_framing_and_coding(self, serve, rig, transport, name, size):
         """The same bytes come out, however they are framed, coded and cut."""
         data = self.cases(rig)[name]

@@ -140,6 +140,8 @@ class TestWhatIsLeftOut:
             ("a.pyc", "a cache"),
             ("__pycache__/a.py", "a cache"),
             (".ruff_cache/a", "a cache"),
+            (".mypy_cache/a", "a cache"),
+            (".pytest_cache/a", "a cache"),
             ("draft.tmp", "unfinished"),
             (".making-1/memories.json", "unfinished"),
             (".a.partial", "unfinished"),
@@ -167,6 +169,27 @@ class TestWhatIsLeftOut:
         (public / name).write_text("x")
         names, manifest = take(Root("public", public))
         assert (names, manifest.left_out) == ([f"public/{name}"], [])
+
+
+def test_the_version_at_the_top_is_not_taken_and_not_missed(tmp_path, take):
+    """Who restores writes it anew. A file of this name further down is somebody's own."""
+    public = tmp_path / "Public"
+    for name in ("version.json", "notes/version.json"):
+        (public / name).parent.mkdir(parents=True, exist_ok=True)
+        (public / name).write_text("{}")
+    names, manifest = take(Root("public", public))
+    assert (names, manifest.left_out) == (["public/notes/version.json"], [])
+
+
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+def test_what_sqlite_keeps_beside_a_database_is_taken_with_it(tmp_path, take, end):
+    """Not as a file of its own; without a database it is one."""
+    public = tmp_path / "Public"
+    public.mkdir()
+    for name in ("notes.db", f"notes.db{end}", f"lone.db{end}"):
+        (public / name).write_text("x")
+    names, manifest = take(Root("public", public))
+    assert (names, manifest.left_out) == (sorted(["public/notes.db", f"public/lone.db{end}"]), [])
 
 
 def test_a_root_in_another_is_taken_once(tmp_path, take):

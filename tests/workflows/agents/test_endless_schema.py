@@ -19,6 +19,10 @@ ENDLESS = [
         "$ref": "#/$defs/a",
     },
     {"dependentSchemas": {"a": {"$ref": "#"}}},
+    {"dependencies": {"a": {"$ref": "#"}}},
+    {"oneOf": [{"$ref": "#"}]},
+    {"if": {"type": "object"}, "then": {"$ref": "#"}},
+    {"if": {"type": "string"}, "else": {"$ref": "#"}},
 ]
 TREE = {"type": "object", "properties": {"in": {"$ref": "#"}, "name": {"type": "string"}}}
 

@@ -8,6 +8,7 @@ import pytest
 
 from Middleware.common.errors import BackendError, WorkflowError
 from Middleware.common.request_context import UsageSum
+from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.workflows.agents.calling import ANSWER_NOW
 from tests.workflows.agents.conftest import COUNT, READ, asks, call, raw_call
@@ -95,6 +96,15 @@ class TestLimits:
         answer = bench.ask(asks(call(path="a")), asks(call(call_id="c2", path="a")), "at last", maxSteps=1)
         assert answer.text == "at last"
         assert (bench.model.calls[2].tools, bench.model.calls[2].tool_choice) == (None, None)
+
+    def test_an_api_that_wants_the_tools_of_its_turns_gets_them_again(self, bench, monkeypatch):
+        """Claude's: the same call once more."""
+        monkeypatch.setattr(BACKENDS["scriptedChat"], "can_leave_tools_out", False)
+        answer = bench.ask(asks(call(path="a")), asks(call(call_id="c2", path="a")), "at last", maxSteps=1)
+        assert answer.text == "at last"
+        last, again = bench.model.calls[1:]
+        assert again.tools == last.tools and again.tool_choice == last.tool_choice == "none"
+        assert bench.sent[2] == bench.sent[1]
 
     def test_an_empty_answer_behind_a_result(self, bench):
         """The last call."""

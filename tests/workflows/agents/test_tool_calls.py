@@ -107,6 +107,29 @@ class TestArguments:
         assert call.arguments_text == arguments
 
     @pytest.mark.parametrize(
+        ("rule", "value", "sentence"),
+        [
+            ({"const": "a"}, "b", 'must be "a"'),
+            ({"minimum": 3}, 2, "must be 3 or more"),
+            ({"maximum": 3}, 4, "must be 3 or less"),
+            ({"exclusiveMinimum": 3}, 3, "must be more than 3"),
+            ({"exclusiveMaximum": 3}, 3, "must be less than 3"),
+            ({"minLength": 3}, "ab", "must have at least 3 characters"),
+            ({"maxLength": 3}, "abcd", "must have at most 3 characters"),
+            ({"minItems": 1}, [], "must have at least 1 items"),
+            ({"maxItems": 1}, [1, 2], "must have at most 1 items"),
+            ({"type": ["integer", "null"]}, "x", "must be an integer or null"),
+            ({"anyOf": [{"type": "array"}, {"type": "object"}]}, 1, "does not fit the tool's schema"),
+        ],
+    )
+    def test_a_model_is_told_how_a_value_would_fit(
+        self, rule: dict[str, Any], value: Any, sentence: str
+    ) -> None:
+        bounded = tool("t", {"type": "object", "properties": {"x": rule}})
+        call = refused("t", json.dumps({"x": value}), bounded)
+        assert call.sentence == f'error: arguments of t: "x" {sentence}'
+
+    @pytest.mark.parametrize(
         ("arguments", "read"),
         [
             ('{"path":"a","n":"5"}', {"path": "a", "n": 5}),

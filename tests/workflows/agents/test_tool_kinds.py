@@ -205,6 +205,8 @@ class TestPages:
             ("application/json", b'{"a": "<b>"}', '{"a": "<b>"}'),
             ("image/png", b"p" * 2048, "[image/png, 2 KB]"),
             ("application/pdf", b"%PDF", "[application/pdf, 1 KB]"),
+            ("application/zip", b"PK", "[application/zip, 1 KB]"),
+            ("application/octet-stream", b"\x00", "[application/octet-stream, 1 KB]"),
         ],
     )
     def test_other_kinds(self, bench: ToolBench, site: Any, kind: str, body: bytes, text: str) -> None:

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from Middleware.services.pack_archive import Pack, PackNeeds, PackRefused
-from Middleware.workflows.checks.pack_contents import LEFT_OUT_KEYS
 from Middleware.workflows.checks.pack_plan import Cast, best_cast, cast_of, plan_unpack
 
 
@@ -137,7 +136,13 @@ class TestPlaces:
         assert made.unchanged == ["Presets/T/warm.json"]
         assert not {*made.in_the_way, *made.unchanged} & set(made.files)
 
-    @pytest.mark.parametrize("key", LEFT_OUT_KEYS)
+    @pytest.mark.parametrize(
+        "key",
+        [
+            *("discussionDirectory", "sqlLiteDirectory", "pythonModuleRoots"),
+            *("endpointConfigsSubDirectory", "exposeEndpoints"),
+        ],
+    )
     def test_a_user_file_that_names_places_of_a_machine(self, plan, key):
         """None that was packed does: it would say where this machine writes, and which scripts it may run."""
         with pytest.raises(PackRefused, match=f"its user file sets {key}: folders and endpoints"):

@@ -50,7 +50,9 @@ def drawn(document: Any, text: str | None = None, problems: Any = (), **of_user:
 
     def endpoint(name: str) -> EndpointFacts:
         model = MODELS.get(name)
-        return EndpointFacts(f"Endpoints/lan/{name}.json" if model else None, model)
+        return (
+            EndpointFacts(f"Endpoints/lan/{name}.json", model, ["http://lan"]) if model else EndpointFacts()
+        )
 
     lookups = Lookups(endpoint, lambda child: FILES.get(child.name), lines, **of_user)
     return workflow_graph(FILE, document, lookups, problems)
@@ -102,6 +104,7 @@ class TestTheVector:
             "written": "{writer}",
             "file": "Endpoints/lan/Other.json",
             "model": "other-8b",
+            "addresses": ["http://lan"],
         }
         assert nodes[3]["endpoint"] is None
         assert nodes[3]["children"] == [
@@ -136,7 +139,7 @@ def test_a_node_has_all_its_keys_in_order():
             "title": "A",
             "type": "Standard",
             "known": True,
-            "endpoint": {"name": "None", "written": "None", "file": None, "model": None},
+            "endpoint": {"name": "None", "written": "None", "file": None, "model": None, "addresses": []},
             "preset": "p",
             "answers": True,
             "after": False,
@@ -189,7 +192,7 @@ NODES_OF_A_KIND = [
     ("a-type-that-is-no-text", {"type": [5]}, {"title": "Standard", "type": "Standard", "known": False}),
     ("a-name-of-old", {"agentName": "Ana"}, {"title": "Ana"}),
     ("an-endpoint-of-a-run", {"endpointName": "{agent1Input}"},
-     {"endpoint": {"name": None, "written": "{agent1Input}", "file": None, "model": None}}),
+     {"endpoint": {"name": None, "written": "{agent1Input}", "file": None, "model": None, "addresses": []}}),
     ("a-preset-of-the-file", {"presetName": "{warmth}"}, {"preset": "Warm"}),
     ("a-preset-of-a-run", {"preset": "{agent1Input}"}, {"preset": "{agent1Input}"}),
     ("a-branch-with-a-text",

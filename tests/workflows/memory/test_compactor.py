@@ -336,3 +336,11 @@ def test_the_output_leaves_empty_parts_out(compacting):
     compacting.put("oldest", ("text", "h"))
     compacting.put("old", ("", "h"), ("__boundary__", "0:h"))
     assert tagged_summaries(compacting.store) == "<context_compactor_oldest>text</context_compactor_oldest>"
+
+
+@pytest.mark.parametrize(("said", "limit"), [({}, 750), ({"maxResponseSizeInTokens": 90}, 90)])
+def test_how_long_a_summary_may_become(compacting, said, limit):
+    nodes = []
+    compacting.bench.engine.dispatch = lambda context, call: nodes.append(context.config) or "short"
+    compacting.run(talk(12), **said)
+    assert {node["maxResponseSizeInTokens"] for node in nodes} == {limit}

@@ -133,6 +133,12 @@ class TestWriting:
             "d " + f"{trap}\n--------------\nhello {{Discussion_Id}} [Memory_file]",
         ]
 
+    @pytest.mark.parametrize(("said", "limit"), [({}, 400), ({"maxResponseSizeInTokens": "90"}, 90)])
+    def test_how_long_a_memory_may_become(self, discussion, model, said, limit):
+        discussion.settings(**ONE_EACH, **said)
+        discussion.turn(talk(3))
+        assert {asked.max_tokens for asked in model.settings} == {limit}
+
     def test_without_prompts_ours_are_used(self, discussion, model):
         discussion.settings(chunkEstimatedTokenSize=2, lookbackStartTurn=0)
         discussion.turn(talk(3))

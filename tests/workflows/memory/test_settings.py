@@ -88,3 +88,49 @@ def test_other_names_in_the_file_are_somebody_elses(kind, keys):
     known = next(iter(keys))
     document = {"a remark of mine": "x", f"{known}s": 1}
     assert [found.pointer for found in check(document, schema(kind), "Memory.json")] == [f"/{known}s"]
+
+
+DEFAULTS = {
+    "lookbackStartTurn": 3,
+    "chunkEstimatedTokenSize": 1000,
+    "maxMessagesBetweenChunks": 5,
+    "maxResponseSizeInTokens": 400,
+    "condensationLockTimeoutSeconds": 600,
+    "memoriesBeforeCondensation": 0,
+    "memoryCondensationBuffer": 0,
+    "condenseMemoriesMaxResponseSizeInTokens": 500,
+    "vectorMemoryMaxResponseSizeInTokens": 1024,
+    "vectorMemoryChunkEstimatedTokenSize": 1000,
+    "vectorMemoryMaxMessagesBetweenChunks": 5,
+    "embeddingBackfillBatchSize": 20,
+    "stateDocumentMinRetentionRatio": 0.5,
+}
+COMPACTOR_DEFAULTS = {
+    "maxResponseSizeInTokens": 750,
+    "recentContextTokens": 20000,
+    "oldContextTokens": 20000,
+    "lookbackStartTurn": 5,
+}
+OTHERS = """
+    useVectorForQualityMemory wilmerContextEstimationLevel fileMemoryWorkflowName systemPrompt prompt
+    endpointName preset condenseMemories condenseMemoriesSystemPrompt condenseMemoriesPrompt
+    condenseMemoriesEndpointName condenseMemoriesPreset vectorMemoryWorkflowName vectorMemoryEndpointName
+    vectorMemoryPreset vectorMemoryIndexTopics embeddingEndpointName useStateDocument
+    stateDocumentWorkflowName
+"""
+COMPACTOR_OTHERS = """
+    endpointName preset wilmerContextEstimationLevel steadyWindow oldSectionSystemPrompt
+    neutralSummarySystemPrompt oldestUpdateSystemPrompt oldSectionPrompt neutralSummaryPrompt
+    oldestUpdatePrompt
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "defaults", "others"),
+    [(MEMORY_KEYS, DEFAULTS, OTHERS), (COMPACTOR_KEYS, COMPACTOR_DEFAULTS, COMPACTOR_OTHERS)],
+    ids=["memory", "compactor"],
+)
+def test_what_the_file_may_say_and_what_holds_without_it(keys, defaults, others):
+    """A new key needs no line here; one of these may not go, and no number may change unseen."""
+    assert {name: keys[name].default for name in defaults} == defaults
+    assert [name for name in others.split() if name not in keys] == []

@@ -366,3 +366,15 @@ class TestBeside:
         on.turn(talk(3))
         assert len(rows()) == 3
         assert "the state document is not changed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("said", "limit"),
+    [({}, 1024), ({"maxResponseSizeInTokens": 90}, 1024), ({"vectorMemoryMaxResponseSizeInTokens": 70}, 70)],
+)
+def test_how_long_the_answer_with_the_facts_may_become(discussion, model, said, limit):
+    """That of file memories does not count."""
+    model.replies = [fact_of]
+    discussion.settings(**ON, **said)
+    discussion.turn(talk(3))
+    assert {asked.max_tokens for asked in model.settings} == {limit}

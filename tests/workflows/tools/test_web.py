@@ -183,6 +183,15 @@ class TestRedirects:
         assert (site.seen[1].method, site.seen[1].body) == (then, body)
         assert ("Content-Type" in site.seen[1].headers) is (then != "GET")
 
+    @pytest.mark.parametrize("name", ["content-length", "Content-Type", "TRANSFER-ENCODING"])
+    def test_what_is_said_of_a_body_goes_with_it(self, name):
+        """However it is spelled."""
+        request = WebRequest(
+            "http://a.example/", method="POST", body=b"hi", headers={name: "x", "Accept": "y"}
+        )
+        following = web._next(request, "http://a.example/", "http://a.example/two", 303)
+        assert following.headers == {"Accept": "y"}
+
     @pytest.mark.parametrize("policy", [AddressPolicy(), GUARD], ids=["free", "guarded"])
     def test_credentials_stay_with_their_origin(self, site, dialled, policy):
         """Also headers that look like a key, and those that are said to be private."""

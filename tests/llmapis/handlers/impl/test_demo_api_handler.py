@@ -104,6 +104,12 @@ class TestStream:
         assert whole(make_handler(TYPE, stream=False).handle_non_streaming(call("Hi"))) == streamed
         assert len(pauses) == 2 * spent
 
+    def test_whole_says_how_it_ended_too(self, make_handler, handler):
+        """With the numbers and the name that the stream gives."""
+        first, *_, last = handler.handle_streaming(call("Hi"))
+        answer = make_handler(TYPE, stream=False).handle_non_streaming(call("Hi"))
+        assert (answer.finish_reason, answer.usage, answer.model) == ("stop", last["usage"], first["model"])
+
     def test_reasoning_parser(self, make_handler, pauses):
         """Splits here as everywhere."""
         handler = make_handler(TYPE, endpoint={"reasoningParser": "think"})
@@ -227,6 +233,7 @@ class TestTools:
         whole = handler.handle_non_streaming(offered(*tools, said=said))
         assert whole["tool_calls"][0]["function"] == made["function"]
         assert whole["content"] == "".join(chunk["token"] for chunk in chunks)
+        assert (whole["finish_reason"], whole["usage"]) == ("tool_calls", chunks[-1]["usage"])
 
     @pytest.mark.parametrize(
         "asked",

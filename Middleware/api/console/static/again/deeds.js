@@ -1,15 +1,16 @@
 // @ts-check
 // What can be done again with a run and its nodes: buttons and links. What they open is loaded then.
-import { html, signal, useEffect } from "../vendor/preact.js";
+import { html, signal, useEffect, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
-import { state } from "../shared/server.js";
+import { ask, state } from "../shared/server.js";
 import { clock } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
 
+const NO_KEEPING = "Keeping a run needs the console key, or a browser on the server's machine.";
 const NO_RIGHT = "Running again needs the console key, or a browser on the server's machine.";
 
 /** From where the open run is to run again; null: nobody wants that now. */
@@ -38,6 +39,22 @@ export function FromHere({ run, node }) {
   const own = run.nodes.filter(({ parent, state: is }) => parent === null && is !== "not_run").at(-1)?.workflow ?? "";
   if (node.parent !== null || node.workflow !== own || !/^Workflows\//.test(own) || run.private) return null;
   return html`<${Opener} start=${node.number} off=${whyNot(run)} look="small" words="Run again from here" />`;
+}
+
+/** Whether the run stays until the restart. @param {{run: Run}} props */
+export function Keep({ run }) {
+  const [error, setError] = useState("");
+  const may = state.value?.rights.includes("act") ?? true;
+  const turn = () =>
+    may &&
+    ask(`runs/${encodeURIComponent(run.id)}/keep`, { method: "POST", body: { keep: !run.kept } }).then(
+      () => setError(""),
+      ({ message }) => setError(message),
+    );
+  useEffect(() => setError(""), [run.id]);
+  return html`<button type="button" aria-pressed=${run.kept} aria-disabled=${!may || null}
+    title=${may ? "Keep this run and its texts until the server restarts" : NO_KEEPING} onClick=${turn}>Keep</button>
+    ${error && html`<span class="trouble" role="alert">${error}</span>`}`;
 }
 
 /** The way to the page where a call of a model is asked again. @param {{run: Run, node: Node, call:

@@ -1,12 +1,14 @@
 // @ts-check
 // Endpoints: one card a model server, its state in words, what it did, and a probe.
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { useAsked, useCode } from "../shared/asked.js";
+import { useAsked } from "../shared/asked.js";
 import { Facts, Failed, FileLink, Mark, Missing } from "../shared/parts.js";
+import { useFinder } from "../shared/finder.js";
 import { Plot } from "../shared/plot.js";
 import { isActive } from "../shared/run_state.js";
 import { ask, runs, state } from "../shared/server.js";
 import { clock, counted, listed, loadedWords, number, seconds, shareWords } from "../shared/words.js";
+import { MARKS, NOT_CALLED, stateWords } from "./state_words.js";
 
 /**
  * @typedef {{ user: string, name: string, users: string[],
@@ -26,15 +28,11 @@ import { clock, counted, listed, loadedWords, number, seconds, shareWords } from
 
 /** @typedef {{ user: string, name: string, places: import("../shared/types.js").LoadedPlace[] }} LoadedThere */
 
-/** So many of the newest calls are told. */
-const MOST_CALLS = 100;
-
 /** @param {{place: import("../shared/types.js").Place}} props */
 export function Page({ place }) {
   const { data, error, again } = useAsked("endpoints", 10);
   const loaded = useAsked("loaded", 10).data?.loaded ?? [];
-  const [finding, find] = useState(false);
-  const finder = useCode(finding ? "find" : "", () => import("./find.js"));
+  const { button, servers } = useFinder("right", again);
   const ended = [...runs.value.values()].filter((run) => !isActive(run)).length;
   useEffect(() => {
     const soon = setTimeout(again, 300);
@@ -51,12 +49,9 @@ export function Page({ place }) {
   const unused = all.filter((one) => !isUsed(one));
   const names = unused.map(({ name }) => name);
   return html`<div class="page">
-    <div class="pagehead"><h1>Endpoints</h1><span class="dim">${health(all)}</span>
-      <button type="button" class="right" aria-expanded=${finding} onClick=${() => find(!finding)}>Find servers</button>
-    </div>
+    <div class="pagehead"><h1>Endpoints</h1><span class="dim">${health(all)}</span>${button}</div>
     ${error && html`<${Failed} error=${error} again=${again} />`}
-    ${finding && (finder.data ? html`<${finder.data.FindServers} changed=${again} />` : html`<${Missing}
-      error=${finder.error} again=${finder.again} rows=${2} />`)}
+    ${servers}
     ${!all.length && html`<p>No workflow names an endpoint yet. <a href="#/help/models">How to name one</a></p>`}
     ${cards(all.filter(isUsed))}
     ${
@@ -82,19 +77,11 @@ export function health(all) {
     `${number(quiet)} not called yet`);
 }
 
-/** How the unbroken row of calls reads. @param {Endpoint} one */
-export function stateWords(one) {
-  if (one.state === "quiet") return "not called yet";
-  const row = one.calls.length - 1 - one.calls.map((call) => call[3] === (one.state === "well")).lastIndexOf(false);
-  const calls = row === MOST_CALLS ? `${row} or more calls` : counted(row, "call");
-  return `${one.state} since ${one.since === null ? "its first call" : clock(one.since)}, ${calls}`;
-}
-
 /** How one of several addresses is. @param {Address} one */
 export function addressWords(one) {
   const made = one.calls
     ? `${one.state}, ${counted(one.calls, "call")}${one.failed ? `, ${number(one.failed)} failed` : ""}`
-    : "not called yet";
+    : NOT_CALLED;
   return listed(
     made,
     one.running && `${number(one.running)} running`,
@@ -152,9 +139,6 @@ function Card({ one, again, loaded }) {
       : ""}<${FileLink} path=${path} />`)}</p>`}
   </li>`;
 }
-
-/** @type {Record<string, string>} */
-export const MARKS = { well: "done", failing: "failed", quiet: "quiet" };
 
 /** @param {{ one: Endpoint }} props */
 function Calls({ one }) {

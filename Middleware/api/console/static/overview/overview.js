@@ -2,7 +2,8 @@
 // Overview: the last hour in six plots, or as a table; or the history of hours, days and weeks.
 import { html, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
-import { health, stateWords } from "../endpoints/endpoints.js";
+import { health } from "../endpoints/endpoints.js";
+import { stateWords } from "../endpoints/state_words.js";
 import { Failed, Mark, Missing } from "../shared/parts.js";
 import { Plot } from "../shared/plot.js";
 import { Keys } from "./key_table.js";

@@ -11,12 +11,13 @@ import { runs, state } from "../shared/server.js";
 import { number } from "../shared/words.js";
 
 /** Filters that stand as chips over the list while there is such a run. */
-const CHIPS = /** @type {const} */ (["odd", "failed", "waiting", "slow"]);
+const CHIPS = /** @type {const} */ (["odd", "failed", "waiting", "slow", "kept"]);
 const CHIP_TITLES = {
   odd: "failed, or done with trouble",
   failed: "",
   waiting: "for a slot",
   slow: "longer than nine of ten of the same name",
+  kept: "until the server restarts",
 };
 const TYPING_MS = 250;
 

@@ -1,7 +1,7 @@
 // @ts-check
 // One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
-import { AgainWindow, RepeatOf, RunAgain } from "../again/deeds.js";
+import { AgainWindow, Keep, RepeatOf, RunAgain } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
 import { Answer } from "./answer.js";
@@ -157,6 +157,7 @@ function Head({ run, heading, node, k }) {
         html`<button type="button" onClick=${() =>
           go(addressOf("workflows", opens.split("/"), { user: run.user, node: node?.number }))}>Open workflow</button>`
       }
+      <${Keep} run=${run} />
       <${RunAgain} run=${run} edit=${tryAgain ? () => go(tryAgain) : null} />
       ${isActive(run) && html`<${Cancel} run=${run} />`}</div></div>`;
 }

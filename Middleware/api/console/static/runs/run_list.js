@@ -26,8 +26,10 @@ export function fits(run, { user, key, workflow, name, state }) {
 }
 
 /** @param {Summary} run @param {string} word */
-const isSo = (run, word) =>
-  word === "odd" ? run.level !== null && !isActive(run) && run.state !== "refused" : run.state === word;
+const isSo = (run, word) => {
+  if (word === "odd") return run.level !== null && !isActive(run) && run.state !== "refused";
+  return word === "kept" ? run.kept : run.state === word;
+};
 
 /**
  * Seconds that fill the width: the 90th percentile, so that one long run does not make the others dots.

@@ -4,11 +4,12 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { entered, heldShown, listFolded, turnList } from "./columns.js";
+import { useFinder } from "../shared/finder.js";
 import { listKeys, useKeys } from "../shared/keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
 import { useOneStop } from "../shared/roving.js";
-import { clock, counted, moment, number, seconds, shareWords } from "../shared/words.js";
+import { clock, counted, listed, moment, number, seconds, shareWords } from "../shared/words.js";
 import { isActive } from "../shared/run_state.js";
 import { firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
 import { Filter } from "./filter.js";
@@ -123,7 +124,7 @@ function Rows({ asked, runs, open, unasked, filter }) {
   shown.current = rows.map(({ id }) => id);
   const now = useNow(rows.some(isActive));
   const scale = Math.ceil(20 * scaleOf(rows.map((run) => grown(run, now)))) / 20;
-  const odd = filtersNothing(filter) ? (state.value?.kept.odd ?? 0) : 0;
+  const { odd = 0, pinned = 0 } = filtersNothing(filter) ? (state.value?.kept ?? {}) : {};
   // A shared link leads to a run that may stand far below.
   useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [open]);
   useOneStop(box, "a, button", false);
@@ -152,8 +153,9 @@ function Rows({ asked, runs, open, unasked, filter }) {
     ${rows.map(row)}
       ${
         !asked.next &&
-        odd > 0 &&
-        html`<li class="keptlonger">kept longer: ${counted(odd, "older run")} with trouble</li>`
+        odd + pinned > 0 &&
+        html`<li class="keptlonger">kept longer: ${listed(odd && `${counted(odd, "older run")} with trouble`,
+          pinned && `${counted(pinned, "older run")} until the restart`)}</li>`
       }
       ${asked.next && html`<li><button type="button" class="more" onClick=${asked.more}>older runs</button></li>`}</ol>
     <${Told} count=${runs.length} />`;
@@ -258,15 +260,13 @@ function NothingFits() {
 function NoRun() {
   const user = state.value?.users[0] ?? "user";
   const address = new URL("../v1/chat/completions", document.baseURI).href;
-  const [finding, find] = useState(false);
-  const finder = useCode(finding ? "find" : "", () => import("../endpoints/find.js"));
+  const { button, servers } = useFinder();
   return html`<${Empty} title="No request yet" sentence="Send one and it shows up here, while it runs:">
     <h2>sh</h2><pre tabindex="0">${firstRequest(address, user, "sh")}</pre>
     <h2>PowerShell</h2><pre tabindex="0">${firstRequest(address, user, "powershell")}</pre>
-    <p class="acts"><button type="button" aria-expanded=${finding} onClick=${() => find(!finding)}>Find servers</button>
+    <p class="acts">${button}
       <span class="dim">asks this machine which model servers answer, when you press it</span></p>
-    ${finding && (finder.data ? html`<${finder.data.FindServers} />` : html`<${Missing} error=${finder.error}
-      again=${finder.again} rows=${2} />`)}
+    ${servers}
     <p>or <a href="#/workflows">try a workflow</a>${" from its page. "}
       Nothing is written to disk: this page keeps the last 200 runs in memory.</p><//>`;
 }

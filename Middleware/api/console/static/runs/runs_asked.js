@@ -83,7 +83,7 @@ function joined(told, filter, onServer) {
   return [...byId.values()].filter((run) => !gone.value.has(run.id) && fits(run, { ...filter, state }));
 }
 
-/** @typedef {{odd: number, failed: number, waiting: number, slow: number}} Counts */
+/** @typedef {{odd: number, failed: number, waiting: number, slow: number, kept: number}} Counts */
 
 /**
  * How many of all kept runs are odd, failed, wait, were slow; asked for again while runs change.

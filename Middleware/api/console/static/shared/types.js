@@ -7,7 +7,7 @@
  * @typedef {{version: string, mode: string, rights: string[], pid: number, processes: number, started: number, users:
  *   string[],
  *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit:
- *   number, odd: number}, seq: number}} State */
+ *   number, odd: number, pinned: number}, seq: number}} State */
 
 /** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
@@ -21,10 +21,11 @@
  *   error: string | null, held: number | null, stood_out: number, name: string | null, said: string | null, client_s:
  *   number, after_s: number | null,
  *   level: "bad" | "trouble" | null, short: string | null, ahead: {place: number, holders: string[]} | null,
- *   again_of: {id: string, wall: number} | null, heard?:
+ *   again_of: {id: string, wall: number} | null, kept: boolean, heard?:
  *   number}} Summary
  *   `name`: the model name that was asked; `said`: the beginning of what the user wrote; `client_s`: until the client
  *   had its answer, `after_s`: behind it;
+ *   `kept`: until the restart;
  *   `level`, `short`: of what stood out; `heard`: when it came, by the page's own clock in ms; `held`: share of its
  *   prompts that the servers had */
 

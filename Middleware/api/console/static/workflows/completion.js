@@ -17,8 +17,8 @@ import { listed } from "../shared/words.js";
  * @typedef {{endpoints?: string[], presets?: string[], workflows?: string[], structured_outputs?: string[],
  *   prompt_templates?: string[], mcp_servers?: string[], api_types?: string[], variables?: string[],
  *   types?: string[]}} Names `types`: of nodes, those that the user has most of first
- * @typedef {{kind: string, index: Index, names: Names}} Known `kind`: `workflow`, or a kind of file of the index
- *   (`endpoint`)
+ * @typedef {{kind: string, index: Index, names: Names, again?: () => void}} Known `kind`: `workflow`, or a kind of file
+ *   of the index (`endpoint`); `again`: asks for the names that exist now
  * @typedef {{label: string, detail: string, info: string, insert: string, cursor: number}} Choice `cursor`: in `insert`
  */
 

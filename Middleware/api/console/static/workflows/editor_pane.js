@@ -138,7 +138,7 @@ export function useKnown({ path, user }) {
     useAsked("names", 0, user ? { user, path } : { path })
   );
   return help.data && (names.data || names.error)
-    ? { kind: kindOf(path), index: help.data, names: names.data ?? {} }
+    ? { kind: kindOf(path), index: help.data, names: names.data ?? {}, again: names.again }
     : null;
 }
 

@@ -2,7 +2,8 @@
 // The form of the chosen node, over the document that Text holds: each change is the smallest edit of it. Ctrl+Z
 // anywhere in it undoes there. Source: spec workbench.md 1.
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { useTold } from "../shared/asked.js";
+import { NOT_CALLED, stateWords } from "../endpoints/state_words.js";
+import { useAsked, useTold } from "../shared/asked.js";
 import { ask } from "../shared/server.js";
 import { counted } from "../shared/words.js";
 import { namesOf, variables } from "./completion.js";
@@ -19,6 +20,7 @@ import { addressOf } from "./workflow_place.js";
  * @typedef {import("./json_tree.js").Tree} Tree
  * @typedef {import("./json_edit.js").Change} Change
  * @typedef {import("./workflow_types.js").Problem} Problem
+ * @typedef {import("../endpoints/endpoints.js").Endpoint} Endpoint
  * @typedef {{draft: import("./file_view.js").Draft, hand: {current: import("./text.js").Hand | null}, n: number | null,
  *   choose: (n: number) => void, reason: string, known: Known | null, toText: () => void,
  *   file: import("./workflow_types.js").WorkflowFile,
@@ -29,6 +31,7 @@ import { addressOf } from "./workflow_place.js";
 export function Form(props) {
   const { draft, n, known, toText } = props;
   const text = draft.now.value;
+  const endpoints = useAsked("endpoints", 30).data?.endpoints ?? [];
   const { root, good } = useMemo(() => ({ ...read(text), good: isJson(text) }), [text]);
   const node = n === null ? undefined : nodesIn(root)[n - 1];
   if (!known) return html`<p class="formword dim" role="status">loading</p>`;
@@ -37,14 +40,15 @@ export function Form(props) {
   if (n === null || !node) return html`<p class="formword dim">Choose a node in the picture to see its fields.</p>`;
   if (node.kind !== "object")
     return html`<${Instead} toText=${toText}>Node ${n} is not an object, so it cannot be shown as a form.<//>`;
-  return html`<${NodeForm} key=${n} ...${props} n=${n} known=${known} text=${text} root=${root} node=${node} />`;
+  return html`<${NodeForm} key=${n} ...${props} n=${n} known=${known} text=${text} root=${root} node=${node}
+    endpoints=${endpoints} />`;
 }
 
 /** @param {{toText: () => void, children?: unknown}} props */
 const Instead = ({ toText, children }) =>
   html`<div class="formword"><p>${children}</p><button type="button" onClick=${toText}>Show the text</button></div>`;
 
-/** @param {Props & {n: number, known: Known, text: string, root: Tree, node: Tree}} props */
+/** @param {Props & {n: number, known: Known, text: string, root: Tree, node: Tree, endpoints: Endpoint[]}} props */
 function NodeForm(props) {
   const { draft, hand, n, choose, reason, known, text, root, node, focusOn } = props;
   const box = useRef(/** @type {HTMLElement | null} */ (null));
@@ -53,7 +57,7 @@ function NodeForm(props) {
   const problems = draft.checked.problems.filter((problem) => problem.node === n);
   const shown = new Set(groups.flatMap(({ fields }) => fields.map(({ field }) => field.name)));
   const others = problems.filter(({ pointer }) => !shown.has(fieldOf(pointer)));
-  const hints = useHints(props, n, node, root, known, problems);
+  const hints = useHints(props, node, problems);
 
   /** @param {(text: string, node: Tree) => Change[]} make @param {string} [event] */
   const change = (make, event = "form") => {
@@ -173,9 +177,9 @@ export function focusField(box, name, at) {
 }
 
 /** What helps to fill fields in: names that exist, variables, and how a placeholder looks.
- * @param {Props} props @param {number} n @param {Tree} node @param {Tree} root @param {Known} known @param {Problem[]}
- *   problems */
-function useHints({ draft, file }, n, node, root, known, problems) {
+ * @param {Props & {n: number, known: Known, root: Tree, endpoints: Endpoint[]}} props @param {Tree} node
+ * @param {Problem[]} problems */
+function useHints({ draft, file, n, known, root, endpoints }, node, problems) {
   const graph = draft.good?.graph;
   const hues = useMemo(() => huesOf(graph?.nodes ?? []), [graph]);
   const own = graph?.nodes.find((one) => one.n === n);
@@ -189,6 +193,8 @@ function useHints({ draft, file }, n, node, root, known, problems) {
     page: known.index.types.find((type) => type.name === own?.type)?.page ?? "nodes/Standard",
     summaryOf: (/** @type {string} */ type) => known.index.types.find(({ name }) => name === type)?.summary ?? "",
     endpoint: own?.endpoint ?? null,
+    health: healthOf(endpoints.find((one) => one.file === own?.endpoint?.file)),
+    newNames: () => known.again?.(),
     endpointAddress: own?.endpoint?.file ? addressOf({ path: own.endpoint.file }) : null,
     choices: (/** @type {boolean} */ closed) =>
       variables(closed, /** @type {any} */ ({ holder: node, root }), known),
@@ -202,6 +208,9 @@ function useHints({ draft, file }, n, node, root, known, problems) {
     },
   };
 }
+
+/** One that no saved workflow uses has made no call. @param {Endpoint} [one] */
+const healthOf = (one) => ({ state: one?.state ?? "quiet", words: one ? stateWords(one) : NOT_CALLED });
 
 /** @typedef {ReturnType<typeof useHints>} Hints */
 

@@ -1,6 +1,8 @@
 // @ts-check
 // One field of a form: its name in words and in code, its box, what it means, and what is wrong with it.
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
+import { MARKS } from "../endpoints/state_words.js";
+import { useFinder } from "../shared/finder.js";
 import { isJson, isNumberLike, labelOf, numberWritten } from "./form_model.js";
 import { TextField, namesIn } from "./text_field.js";
 
@@ -44,8 +46,9 @@ export function Field(props) {
           write=${(/** @type {string} */ written) => edits.write(name, written)} />`}
     <p class="why" id=${`${id}-why`}>${inCode(said)}</p>
     ${isText && html`<${Given} text=${String(tree?.value ?? "")} hints=${hints} />`}
-    ${field.form === "names:endpoints" && tree && tree.value === hints.endpoint?.written && html`<${Endpoint}
-      hints=${hints} />`}
+    ${field.form === "names:endpoints" && (tree?.value
+      ? tree.value === hints.endpoint?.written && html`<${Endpoint} hints=${hints} />`
+      : !off && html`<${NoEndpoint} changed=${hints.newNames} />`)}
     ${twice && html`<p class="fault warning">This key is there twice; the last one is used.</p>`}
     ${problems.map(({ level, message }) => html`<p class=${`fault ${level}`}><span class="unseen">${level}: </span>
       ${message}</p>`)}
@@ -88,13 +91,23 @@ function wordsOf({ field, hints }) {
 /** Nothing but the words: an enum in which no variable may stand. @param {Props} props */
 const isStrict = ({ field, control }) => control === "choice" && !field.fills;
 
-/** What is known of the node's endpoint. @param {{hints: import("./form.js").Hints}} props */
+/** The model, address and state of the node's endpoint. @param {{hints: import("./form.js").Hints}} props */
 function Endpoint({ hints }) {
-  const { name, model } = /** @type {{name: string | null, model: string | null}} */ (hints.endpoint);
+  const { name, model, addresses } = /** @type {NonNullable<typeof hints.endpoint>} */ (hints.endpoint);
   if (!hints.endpointAddress)
     return html`<p class="why">${name ? "No endpoint has this name. " : "Known only during a run. "}
       <a href="#/endpoints">Endpoints</a></p>`;
-  return html`<p class="why"><a href=${hints.endpointAddress}>${name}</a>${model && ` uses ${model}`}</p>`;
+  const { state, words } = hints.health;
+  const [first, ...others] = addresses;
+  return html`<p class="why"><a href=${hints.endpointAddress}>${name}</a>${model && ` uses ${model}`},
+    ${first ? html` <code>${first}</code>${others.length > 0 && ` and ${others.length} more`}` : " built in"}, <span
+    class=${`state ${MARKS[state]}`}>${words}</span></p>`;
+}
+
+/** Where none is written: servers that could be one. @param {{changed: () => void}} props */
+function NoEndpoint({ changed }) {
+  const { button, servers } = useFinder("small", changed);
+  return html`<p class="why">No endpoint is chosen. ${button}</p>${servers}`;
 }
 
 // --- the boxes, one for each kind of value: each shows what the document holds and tells what is typed ---

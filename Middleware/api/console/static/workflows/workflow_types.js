@@ -5,8 +5,8 @@
  *   level: "error" | "warning" | "note", message: string}} Problem
  * @typedef {{label: string, workflow: string | null, path: string | null, text: boolean}} Child
  * @typedef {{n: number, title: string, type: string, known: boolean,
- *   endpoint: {name: string | null, written: string, file: string | null, model: string | null} | null, preset: string
- *   | null,
+ *   endpoint: {name: string | null, written: string, file: string | null, model: string | null,
+ *   addresses: string[]} | null, preset: string | null,
  *   answers: boolean, after: boolean, group: string | null, alone: string | null, children: Child[],
  *   uses: {n: number, what: string, field: string}[], variables: string[], lines: [number, number], problems:
  *   number[]}} GraphNode
