@@ -2,6 +2,7 @@
 // One field of a form: its name in words and in code, its box, what it means, and what is wrong with it.
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { MARKS } from "../endpoints/state_words.js";
+import { addressOf } from "../shared/address.js";
 import { useFinder } from "../shared/finder.js";
 import { isJson, isNumberLike, labelOf, numberWritten } from "./form_model.js";
 import { TextField, namesIn } from "./text_field.js";
@@ -10,6 +11,10 @@ import { TextField, namesIn } from "./text_field.js";
  * @typedef {import("./form_model.js").Shown & {n: number, text: string, off: boolean, problems:
  *   import("./workflow_types.js").Problem[], hints: import("./form.js").Hints, edits: any}} Props
  */
+
+/** Where Help tells of it: what every node may have stands once. @param {Props} props */
+const helpOn = ({ field: { name, common }, hints: { page } }) =>
+  addressOf("help", (common ? "nodes/README" : page).split("/"), { at: name });
 
 /** @param {Props} props */
 export function Field(props) {
@@ -30,7 +35,7 @@ export function Field(props) {
   const look = `field${isWide ? " wide" : ""}${isLarge ? " large" : ""}`;
   return html`<div class=${look} data-field=${name} onKeyDown=${leave}>
     <div class="lab">${isText || isWide ? html`<span>${label}</span>` : html`<label for=${id}>${label}</label>`}
-      <code>${name}</code><a class="q" href=${`#/help/${hints.page}`} aria-label=${`Help on ${name}`}>?</a>
+      <code>${name}</code><a class="q" href=${helpOn(props)} aria-label=${`Help on ${name}`}>?</a>
       <span class="tools">
         ${isText && html`<button type="button" class="small" aria-pressed=${isLarge}
           onClick=${() => enlarge(!isLarge)}>${isLarge ? "Smaller" : "Larger"}</button>`}
