@@ -19,6 +19,7 @@ from werkzeug.routing import Map, PathConverter, Rule
 from Middleware.api.console import (
     again,
     call_views,
+    chat_corrections,
     chat_views,
     dry_run_views,
     edit_views,
@@ -323,6 +324,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     events.ROUTES,
     call_views.ROUTES,
     chat_views.CHAT_ROUTES,
+    chat_corrections.CORRECTION_ROUTES,
     endpoint_views.ROUTES,
     find_views.FIND_ROUTES,
     loaded_views.LOADED_ROUTES,

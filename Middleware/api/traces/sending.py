@@ -170,7 +170,8 @@ class TraceWriter:
             self._give_back(count)
             return
         del made.spans[count:]
-        self._give_back(count - len(made.spans))
+        if len(made.spans) < count:
+            self._give_back(count - len(made.spans))
         contexts = _Contexts(root, parent, self._provider.id_generator)
         self._add(made.spans, contexts, 0)
         self._open[run] = _OpenTrace(made, contexts)

@@ -56,19 +56,20 @@ class SpanFacts:
     events: list[Event] = field(default_factory=list)
     error: str = ""
     said: str = field(default="", repr=False)
-    perhaps: Mapping[str, Any] = field(default_factory=dict)
+    perhaps: Mapping[str, Any] | None = None
     usage: Mapping[str, Any] | None = None
     clock: _Clock | None = None
-    times: Mapping[str, float] = field(default_factory=dict)
+    times: Mapping[str, float] | None = None
     texts: CallTexts | None = field(default=None, repr=False)
     secrets: Collection[str] = field(default=(), repr=False)
 
     def finish(self, hidden: Iterable[str]) -> None:
         """Make it as it is sent: texts as attributes, nothing secret, and all of it text that UTF-8 can hold.
         `hidden`: secrets of the server."""
-        self.attributes.update({key: value for key, value in self.perhaps.items() if value})
+        if self.perhaps is not None:
+            self.attributes.update({key: value for key, value in self.perhaps.items() if value})
         _put_usage(self.attributes, self.usage)
-        if self.clock is not None:
+        if self.clock is not None and self.times is not None:
             self.events += _events(self.clock, self.times)
         if self.error:
             self.attributes[words.ERROR_TYPE] = self.error
@@ -258,7 +259,7 @@ def _call_span(
     run: RunTrace, node: NodeTrace, call: CallTrace, clock: _Clock, parent: int, shows: bool
 ) -> SpanFacts:
     attributes: dict[str, Any] = {} if call.kind == "model" else {words.CALL_KIND: call.kind}
-    perhaps: dict[str, Any] = {}
+    perhaps = None
     if call.outcome != call.finish_reason:
         attributes[words.CALL_OUTCOME] = call.outcome
     if call.kind in _TO_MODELS or call.kind == "embedding":

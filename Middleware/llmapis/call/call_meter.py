@@ -7,10 +7,11 @@ until the call ends; a call that nobody counts has no meter. Source: spec operat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from Middleware.common.costs import Cost
-from Middleware.common.types import Batch, JsonObject
+from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.config.prices import Price
 from Middleware.llmapis.dialects.event_mapping import count_of
 from Middleware.llmapis.llm_text import LlmText
@@ -37,9 +38,7 @@ class CallUse(NamedTuple):
         return CallUse(self.prompt + other.prompt, self.completion + other.completion, cost)
 
 
-def _has_text_alone(batch: Batch) -> bool:
-    """Whether its chunks say nothing but text. A finishing dict is the last of its batch."""
-    return not batch or (sum(map(len, batch)) == 2 * len(batch) and batch[-1]["finish_reason"] is None)
+_token_of: Callable[[Chunk], str] = itemgetter("token")
 
 
 class CallMeter:
@@ -56,10 +55,12 @@ class CallMeter:
         self._lost: CallUse | None = None
         self.sent = False
 
-    def note_batch(self, batch: Batch) -> None:
-        """Part of a stream. Its finishing dict is told what the call cost."""
-        self._texts += [chunk["token"] for chunk in batch]
-        if _has_text_alone(batch):  # nearly every one: a loop over its chunks took twice as long as this
+    def note_batch(self, batch: Batch, *, only_text: bool = False) -> None:
+        """Part of a stream. Its finishing dict is told what the call cost. `only_text`: it is known that its
+        dicts say nothing else, as nearly all do: then it takes a third of the time.
+        """
+        self._texts.extend(map(_token_of, batch))
+        if only_text:
             return
         for chunk in batch:
             if thinking := chunk.get("thinking"):
