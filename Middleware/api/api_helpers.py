@@ -6,6 +6,7 @@ frontend-api.md 1.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Response, request
@@ -38,6 +39,7 @@ __all__ = [
     "health_object",
     "is_private",
     "json_response",
+    "life_of",
     "named_by_address",
     "parse_model_field",
     "request_owner",
@@ -106,8 +108,13 @@ def current_request_id() -> str:
 
 def current_life() -> RequestLife:
     """The life of this request; one of its own when no gate and no front door made it."""
-    life: RequestLife | None = request.environ.get(LIFE)
-    return life if life is not None else RequestLife(current_request_id())
+    return life_of(request.environ)
+
+
+def life_of(environ: Mapping[str, Any]) -> RequestLife:
+    """As `current_life`, of a request whose WSGI environment is at hand."""
+    life: RequestLife | None = environ.get(LIFE)
+    return life if life is not None else RequestLife(environ.get(REQUEST_ID, ""))
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -44,9 +44,8 @@ def is_background(environ: dict[str, Any], doors: Doors) -> bool:
     view = doors.view_of(environ.get("PATH_INFO", ""))
     if view is None or not issubclass(view, Generation):
         return False
-    asked = view()
     if environ.get(TASK_FIELD, "").strip():
-        return asked.task_messages({"messages": []}) is not None
+        return view().task_messages({"messages": []}) is not None
     data = peek_body(environ)
     if not any(all(mark in data for mark in marks) for marks in _TASK_MARKS):
         return False
@@ -54,6 +53,7 @@ def is_background(environ: dict[str, Any], doors: Doors) -> bool:
         body = json_body(data)
     except ClientRequestError:  # the application will say so
         return False
+    asked = view()
     return task_of(asked.task_messages(body), "", asked.streams(body, environ)) is not None
 
 

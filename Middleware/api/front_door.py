@@ -496,7 +496,7 @@ def _not_stored(start_response: StartResponse) -> StartResponse:
     """What is said to one key is kept for no other."""
 
     def start(status: str, headers: Headers, *more: Any) -> Any:
-        if not any(name.lower() == "cache-control" for name, _ in headers):
+        if "cache-control" not in [name.lower() for name, _ in headers]:
             headers = [*headers, ("Cache-Control", "no-store")]
         return start_response(status, headers, *more)
 

@@ -113,6 +113,8 @@ class History:
 
     def at(self, since: int) -> Version:
         """What a request that began at `since` uses: its own version, or the last good one before it."""
+        if len(self.versions) == 1:  # nearly every file, and a request asks for seven
+            return self.versions[0]
         last = self._own(since)
         if self.versions[last].error is not None:
             return next((v for v in reversed(self.versions[:last]) if v.is_good), self.versions[last])
@@ -120,6 +122,8 @@ class History:
 
     def refusal_of_edit(self, since: int) -> ConfigError | None:
         """Why a request that began at `since` uses an older version than its own; None: it does not."""
+        if len(self.versions) == 1:
+            return None
         own = self.versions[self._own(since)]
         return None if self.at(since) is own else own.error
 

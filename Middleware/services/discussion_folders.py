@@ -271,8 +271,10 @@ class DiscussionFolders:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def correct(store: DiscussionStore) -> AbstractContextManager[None]:
-    """Hold the discussion's lock for a correction, which is whole or not done, and can be undone."""
+def correct(store: DiscussionStore) -> AbstractContextManager[str]:
+    """Hold the discussion's lock for a correction, which is whole or not done, and can be undone; the state
+    that is kept for it.
+    """
     return store.correct(CORRECTED, NOT_CORRECTED)
 
 

@@ -193,10 +193,10 @@ class Correctable(ABC):
             logger.warning("a correction of the discussion was broken off, so it is undone")
 
     @contextmanager
-    def correct(self, names: Sequence[str], others: Sequence[str] = ()) -> Iterator[None]:
+    def correct(self, names: Sequence[str], others: Sequence[str] = ()) -> Iterator[str]:
         """Hold the lock for a change of several files, all or nothing: what the files with these `names` are
         is kept first, and put back when the block raises or the process is killed. `others`: as in
-        KeptStates.
+        KeptStates. Gives the state that is kept.
         """
         with self.lock():
             states = self.kept_states
@@ -204,7 +204,7 @@ class Correctable(ABC):
             states.begin(state)
             self._correcting = True
             try:
-                yield
+                yield state
             except BaseException:
                 states.put_back(state)
                 states.drop(state)

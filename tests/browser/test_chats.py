@@ -11,10 +11,22 @@ from tests.browser.conftest import sideways, until, violations
 
 pytestmark = pytest.mark.browser
 
+KEY = "console-key-of-the-tests"
+EDIT = ("--console", "edit", "--console-key", KEY)
+CHAT = "#/chats/mira/trip3"
 MEMORIES = [
     {"text_block": "Ada keeps her brother's knife.", "hash": "h1"},
     {"text_block": "The ferry waits.", "hash": "h2"},
 ]
+
+
+def remember(server):
+    """What memory holds of the chat."""
+    folder = server.public / "DiscussionIds" / "trip3"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memories.json").write_text(json.dumps(MEMORIES), "utf-8")
+    (folder / "chat_summary.json").write_text(json.dumps([{"text_block": "The ferry waits.", "hash": "h2"}]))
+    return folder
 
 
 def say(server, *texts, chat="trip3"):
@@ -35,9 +47,7 @@ def told(start):
     say(server, "The lamp goes out.", "She walks down to the ferry.")
     say(server, "The lamp goes out.", "She walks down to the ferry.")
     say(server, "Hello", chat="")
-    folder = server.public / "DiscussionIds" / "trip3"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "memories.json").write_text(json.dumps(MEMORIES), "utf-8")
+    remember(server)
     return server
 
 
@@ -78,6 +88,146 @@ class TestChat:
         looking.expected.append("404")
         page = looking.open(told, "#/chats/mira/none")
         page.get_by_text("No such chat").wait_for()
+
+
+@pytest.fixture
+def correcting(start, looking):
+    """The page of a chat for who may save; `page.folder`: of the chat."""
+
+    def open_page(**options):
+        server = start(None, *EDIT)
+        folder = remember(server)
+        page = looking.open(server, f"#key={KEY}", **options)
+        until(page, "!location.hash.startsWith('#key=')")
+        page.evaluate("address => { location.hash = address; }", CHAT)
+        page.folder = folder
+        page.locator(".memories li").first.wait_for()
+        return page
+
+    return open_page
+
+
+def held(page):
+    """The texts in the file, oldest first."""
+    return [each["text_block"] for each in json.loads((page.folder / "memories.json").read_text("utf-8"))]
+
+
+def said(page, text):
+    """Waits until the status line says this."""
+    page.locator(".corrected [role=status]", has_text=text).wait_for()
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def focused(page, name):
+    until(page, f"document.activeElement?.ariaLabel === {json.dumps(name)}")
+
+
+class TestCorrecting:
+    """Source: spec operate.md 6. By keyboard alone."""
+
+    def test_a_memory_is_edited_in_its_place(self, correcting):
+        """Esc leaves it as it was; the focus comes back to where it was."""
+        page = correcting()
+        button(page, "Edit memory f2").press("Enter")
+        focused(page, "Text of memory f2")
+        page.keyboard.type(" Not yet.")
+        page.keyboard.press("Escape")
+        focused(page, "Edit memory f2")
+        assert page.get_by_role("textbox", name="Text of memory f2").count() == 0 and page.url.endswith(CHAT)
+        page.keyboard.press("Enter")
+        focused(page, "Text of memory f2")
+        page.keyboard.press("ControlOrMeta+a")
+        page.keyboard.type("The ferry left.")
+        page.keyboard.press("Tab")
+        focused(page, "Save memory f2")
+        page.keyboard.press("Enter")
+        said(page, "f2 was changed. The old text is still in the summary; edit it there, too.")
+        focused(page, "Edit memory f2")
+        page.locator(".memories .text", has_text="The ferry left.").wait_for()
+        assert held(page) == ["Ada keeps her brother's knife.", "The ferry left."]
+
+    def test_the_summary_is_edited_and_nothing_else(self, correcting):
+        page = correcting()
+        page.get_by_role("tab", name="Summary").click()
+        button(page, "Edit summary").wait_for()
+        assert page.locator(".memories button").count() == 1
+
+    def test_one_is_pinned_another_forgotten_and_both_are_undone(self, correcting):
+        """Newest first; forgetting asks once, and No leaves all as it was."""
+        page = correcting()
+        button(page, "Pin memory f1").press("Enter")
+        said(page, "f1 is pinned.")
+        focused(page, "Unpin memory f1")
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        button(page, "Forget memory f2").press("Enter")
+        assert held(page)[1] == "The ferry waits."
+        page.once("dialog", lambda dialog: dialog.accept())
+        button(page, "Forget memory f2").press("Enter")
+        said(page, "f2 was forgotten. Its text is still in the summary")
+        until(page, lambda: page.locator(".memories li").count() == 1)
+        assert held(page)[1] == ""
+        until(page, "document.activeElement?.role === 'status'")
+        page.keyboard.press("Tab")
+        focused(page, "Undo the last correction")
+        page.keyboard.press("Enter")
+        said(page, "The last correction was undone.")
+        until(page, lambda: page.locator(".memories li").count() == 2)
+        assert held(page)[1] == "The ferry waits."
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        button(page, "Pin memory f1").wait_for()
+        until(page, lambda: button(page, "Undo the last correction").count() == 0)
+
+    def test_a_memory_that_was_changed_meanwhile_is_left_alone(self, correcting, looking):
+        """What was written stays in its box."""
+        looking.expected.append("409")
+        page = correcting()
+        button(page, "Edit memory f2").press("Enter")
+        focused(page, "Text of memory f2")
+        page.keyboard.type("Mine.")
+        theirs = [MEMORIES[0], {**MEMORIES[1], "text_block": "Theirs."}]
+        (page.folder / "memories.json").write_text(json.dumps(theirs), "utf-8")
+        button(page, "Save memory f2").press("Enter")
+        said(page, "The text of f2 was changed meanwhile")
+        assert "Mine." in page.get_by_role("textbox", name="Text of memory f2").input_value()
+        assert held(page)[1] == "Theirs."
+        button(page, "Cancel memory f2").press("Enter")
+        page.locator(".memories .text", has_text="Theirs.").wait_for()
+
+    def test_undo_is_gone_with_the_page(self, correcting):
+        page = correcting()
+        button(page, "Pin memory f1").press("Enter")
+        button(page, "Undo the last correction").wait_for()
+        page.evaluate("location.hash = '#/chats'")
+        page.locator(".memories").wait_for(state="detached")
+        page.evaluate("address => { location.hash = address; }", CHAT)
+        button(page, "Unpin memory f1").wait_for()
+        assert button(page, "Undo the last correction").count() == 0
+
+    def test_without_the_right_it_says_how_to_get_it(self, told, looking):
+        page = looking.open(told, CHAT)
+        page.locator(".memories li").first.wait_for()
+        assert page.locator(".memories button").count() == page.locator(".corrected").count() == 0
+        page.get_by_text(
+            "Read only: start the server with --console edit to correct memories here"
+        ).wait_for()
+        page.get_by_role("link", name="How memories are corrected").click()
+        page.locator(".sought", has_text="Correct what is remembered").wait_for()
+
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    @pytest.mark.parametrize("width", [390, 1440])
+    def test_axe_finds_nothing(self, correcting, width, theme):
+        """While one is edited and another one's correction can be undone."""
+        size = {"width": width, "height": 900}
+        page = correcting(viewport=size, color_scheme=theme, bypass_csp=True)
+        button(page, "Pin memory f1").press("Enter")
+        button(page, "Undo the last correction").wait_for()
+        button(page, "Edit memory f2").press("Enter")
+        focused(page, "Text of memory f2")
+        assert violations(page) == [] and sideways(page) <= 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -33,7 +33,7 @@ class TestList:
         before = bar.bounding_box()["width"]
         second = Client(server, asking("Hello"))
         waiting = page.locator(".row", has=page.locator(".mark.waiting"))
-        waiting.get_by_text("1st, behind mira", exact=True).wait_for()
+        waiting.get_by_text("1st, while mira runs", exact=True).wait_for()
         assert waiting.locator(".name b").inner_text() == "mira"
         assert waiting.locator(".said").inner_text() == "Hello"
         until(page, lambda: bar.bounding_box()["width"] > before + 5)

@@ -12,8 +12,10 @@ from Middleware.services.key_folders import (
     count_discussions,
     folder_of_entry,
     folders_in_no_entry,
+    folders_of_key,
     is_discussion,
 )
+from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 
 DIGEST = "0123456789abcdef" * 4
 HASH = DIGEST[:16]
@@ -69,6 +71,23 @@ def test_a_chat_without_a_key_may_have_the_name(ana, remember):
     remember("sea", "kim/a")
     assert is_discussion(ana, "sea")
     assert not is_discussion(ana, "kim") and not is_discussion(ana, "eve")
+
+
+class TestFoldersOfKey:
+    def test_without_a_key(self, ana, remember):
+        remember("trip")
+        (folders,) = folders_of_key(ana, None)
+        assert (folders.key_hash, folders.encryption_key, folders.ids()) == (None, None, ["trip"])
+
+    def test_each_reading_of_a_key_is_one(self, ana):
+        """Old programs read its bytes as Latin-1."""
+        both = [folders.key_hash for folders in folders_of_key(ana, "ü")]
+        assert both == [api_key_hash("ü"), api_key_hash("Ã¼")]
+
+    def test_files_are_encrypted_if_the_user_says_so(self, root):
+        user = UserSettings("ana", discussion_directory=str(root), encrypt_using_api_key=True)
+        (folders,) = folders_of_key(user, "k1")
+        assert folders.encryption_key == derive_key("k1", "ana")
 
 
 class TestFoldersInNoEntry:

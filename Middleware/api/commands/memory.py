@@ -21,17 +21,7 @@ from typing import Any
 
 from Middleware.api.command_registry import COMMANDS, Command, OwnArguments, document_of, nonempty_text
 from Middleware.api.commands.memory_corrections import CORRECTIONS, print_remembered
-from Middleware.api.commands.memory_desk import (
-    FAULTS,
-    KEY,
-    NEW_KEY,
-    Action,
-    Desk,
-    Wishes,
-    desk_of,
-    key_in,
-    sentence_of,
-)
+from Middleware.api.commands.memory_desk import FAULTS, Action, Desk, Wishes, desk_of, sentence_of
 from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.common.errors import ClientRequestError
 from Middleware.common.instance_global_variables import launch_facts
@@ -42,6 +32,7 @@ from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.services.backup.tree_use import TreeBusy, enter_data
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import SUMMARY, ChunkList
+from Middleware.services.key_folders import KEY, NEW_KEY, key_in
 from Middleware.services.rekeying import holds_files_of, move_folder, rekey
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
 from Middleware.utilities.sensitive_logging_utils import SensitiveFilter

@@ -6,15 +6,14 @@ The work is `workflows/memory/corrections.py`; here is what is printed. Source: 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 from Middleware.api.commands.memory_desk import Action, Desk
-from Middleware.common.errors import ConfigError
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.memory.copying import copy_memories
 from Middleware.workflows.memory.corrections import Corrections, Remembered, is_memory
-from Middleware.workflows.memory.upkeep import embeddings_endpoint, model_name
+from Middleware.workflows.memory.upkeep import embedder
 
 _FROM_STDIN = "-"
 _ANY_NUMBER = 2**31
@@ -50,23 +49,14 @@ def _search(desk: Desk, discussion_id: str, text: str) -> int:
 def _edit(desk: Desk, discussion_id: str, number: str, text: str) -> int:
     new = sys.stdin.read() if text == _FROM_STDIN else text
     store = desk.folders_of(discussion_id).existing(discussion_id)
-    edited = Corrections(store, lambda text: _embed(desk, text)).edit(number, new, preview=desk.preview)
+    embed = embedder(desk.user, desk.request)
+    edited = Corrections(store, embed).edit(number, new, preview=desk.preview)
     print(f"{_title(edited.old)} {'would change' if desk.preview else 'changed'}. Before:\n{edited.old.text}")
     print(f"\nAfter:\n{edited.text}")
     if edited.no_vector:
         print(f"\nIt has no vector for now ({edited.no_vector}); --memory backfill makes it")
     _print_elsewhere(edited.elsewhere, "the old text")
     return 0
-
-
-def _embed(desk: Desk, text: str) -> Mapping[str, Sequence[float]]:
-    """The vector of a text; none where the user's settings name no endpoint for it."""
-    try:
-        service = embeddings_endpoint(desk.user, desk.request)
-    except ConfigError:
-        return {}
-    vectors = service.get_embeddings([text])
-    return {model_name(service): vectors[0]} if vectors else {}
 
 
 def _forget(desk: Desk, discussion_id: str, *numbers: str) -> int:

@@ -5,7 +5,6 @@ Source: spec memory.md 15, operate.md 6.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -23,19 +22,10 @@ from Middleware.config.users import UserSettings, load_user, pointer_user
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_folders import ArchiveRefused, DiscussionFolders
 from Middleware.services.discussion_store import reason_of
-from Middleware.services.key_folders import folder_of_entry
-from Middleware.utilities.encryption_utils import api_key_hash, derive_key, key_readings
+from Middleware.services.key_folders import KEY, folder_of_entry, folders_of_key, key_in
 
-KEY, NEW_KEY = "HEADRACE_API_KEY", "HEADRACE_NEW_API_KEY"
-_OLD_NAMES = {KEY: "WILMER_API_KEY", NEW_KEY: "WILMER_NEW_API_KEY"}
-"""Our variable -> WilmerAI's, which is read when ours is not set."""
 FAULTS = (MiddlewareError, OSError, ValueError, sqlite3.Error)
 """What is told in one sentence: the discussion, a file or the disk is at fault."""
-
-
-def key_in(name: str) -> str:
-    """The key that the environment gives under our name, else under the old one; empty: none."""
-    return os.environ.get(name, "").strip() or os.environ.get(_OLD_NAMES[name], "").strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +129,7 @@ def _entry(key: str | None, name: str) -> KeyEntry | None:
 def _readings(user: UserSettings, key: str | None, entry: KeyEntry | None) -> tuple[DiscussionFolders, ...]:
     """The folders of a key, as a request with it finds them. Raises Refused where files cannot be read."""
     if entry is None or (entry.folder is None and key):
-        return tuple(_folders(user, reading) for reading in (key_readings(key) if key else (None,)))
+        return folders_of_key(user, key)
     if user.encrypt_using_api_key:
         if entry.folder is not None:
             raise ArchiveRefused(mixed_pair(entry.name, user.name))
@@ -151,15 +141,6 @@ def _refuse_no_folder(root: Path) -> None:
     """A file in its place would look like a folder without discussions."""
     if root.exists() and not root.is_dir():
         raise ArchiveRefused(f"{root} is a file, allowed: the folder of the discussions")
-
-
-def _folders(user: UserSettings, key: str | None) -> DiscussionFolders:
-    return DiscussionFolders(
-        discussions_root(user),
-        api_key_hash(key) if key else None,
-        derive_key(key, user.name) if key and user.encrypt_using_api_key else None,
-        old_discussions(user),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Chats: the kept runs by the discussion that they belong to, and what memory holds of one.
 
-Memory is read as `--memory show` reads it, never changed. A private run's chat is a mark without a page. An
-id is looked up in the list of those that are there; no path is joined. Source: spec workbench.md 14.
+Memory is read as `--memory show` reads it; `chat_corrections.py` changes it. A private run's chat is a mark
+without a page. An id is looked up in the list of those that are there; no path is joined. Source: spec
+workbench.md 14.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from Middleware.config.validation import describe_value
 from Middleware.services.data_folders import discussions_root, old_discussions
 from Middleware.services.discussion_folders import DiscussionFolders
 from Middleware.services.discussion_store import DiscussionStore, an_object, reason_of
+from Middleware.services.key_folders import KEY, folders_of_key, key_in
 from Middleware.services.node_trace import NodeTrace
 from Middleware.services.run_trace import RunTrace
 from Middleware.services.timestamp_service import FILE as TIMES_FILE
@@ -44,7 +46,10 @@ from Middleware.workflows.memory.corrections import (
 
 NO_CHAT = "no such chat: no kept run belongs to it, and memory holds nothing of it"
 PRIVATE = "The user's settings keep texts private, so its chats have no page."
-ENCRYPTED = "This user's memories are encrypted with each client's key, so they cannot be read here."
+ENCRYPTED = (
+    "This user's memories are encrypted with each client's key, so they cannot be read here,"
+    f" unless the server is started with that key in {KEY}."
+)
 MEMORIES, VECTORS, SUMMARY, STATE, TIMES = "memories", "vectors", "summary", "state", "times"
 KINDS = (MEMORIES, SUMMARY, STATE, VECTORS, TIMES)
 PAGE = 50
@@ -115,9 +120,15 @@ class Chat(NamedTuple):
 
     @property
     def folders(self) -> DiscussionFolders:
-        """Where its memory is: in the folder of the key that the client brought."""
+        """Where its memory is: in the folder of the key that the client brought; of a user who encrypts, in
+        that of the key in the environment.
+        """
         folder = self.runs[0].chat_folder if self.runs else None
-        return DiscussionFolders(discussions_root(self.user), folder, None, old_discussions(self.user))
+        plain = DiscussionFolders(discussions_root(self.user), folder, None, old_discussions(self.user))
+        key = key_in(KEY) if self.user.encrypt_using_api_key else ""
+        if not key or self.discussion in plain.ids():
+            return plain
+        return next((each for each in folders_of_key(self.user, key) if self.discussion in each.ids()), plain)
 
     @property
     def store(self) -> DiscussionStore | None:
@@ -126,7 +137,7 @@ class Chat(NamedTuple):
         return folders.existing(self.discussion) if self.discussion in folders.ids() else None
 
 
-def _chat(ask: Ask, user_name: str, discussion: str) -> Chat:
+def find_chat(ask: Ask, user_name: str, discussion: str) -> Chat:
     """Raises Refused (404): no such chat, or a private one."""
     if user_name not in ask.hub.served_users():
         raise ViewRefused(404, NO_CHAT)
@@ -145,7 +156,7 @@ def chat_view(ask: Ask, user: str, chat: str) -> JsonObject:
     "why"}`, the oldest turn first. `rows`: of each run its summary with the beginnings of question and
     answer. `why`: memory cannot be read; null: it can."""
     ask.words()
-    found = _chat(ask, user, chat)
+    found = find_chat(ask, user, chat)
     look = Look(ask.hub)
     turns: dict[int, list[RunTrace]] = {}
     for run in reversed(found.runs):
@@ -206,24 +217,27 @@ def _why(error: BaseException) -> str:
 
 
 class Row(NamedTuple):
-    """`at`: Unix seconds, None: not known."""
+    """`at`: Unix seconds, None: not known. `number`, `sum`: as `Remembered` has them; empty: it cannot be
+    corrected.
+    """
 
     text: str
     at: float | None = None
     number: str = ""
     is_pinned: bool = False
+    sum: str = ""
 
 
 def memory(ask: Ask, user: str, chat: str) -> JsonObject:
-    """GET `chats/<user>/<id>/memory?kind=&text=&offset=`: `{"rows": [{"text", "at", "from", "made_by"}],
-    "next"}`, newest first. `from`: its number, as `--memory` calls it; `made_by`: the run and the turn that
-    made it, null: it is not known."""
+    """GET `chats/<user>/<id>/memory?kind=&text=&offset=`: `{"rows": [{"text", "at", "from", "sum",
+    "pinned", "made_by"}], "next"}`, newest first. `from`: its number, as `--memory` calls it; `sum`: of its
+    text, for a correction; `made_by`: the run and the turn that made it, null: it is not known."""
     words = ask.words("kind", "text", "offset")
     kind = words["kind"] or MEMORIES
     if kind not in KINDS:
         raise ViewRefused(400, f"kind: found {describe_value(kind)}, allowed: {', '.join(KINDS)}")
     offset = ask.number("offset", 0, 0, 1_000_000)
-    found = _chat(ask, user, chat)
+    found = find_chat(ask, user, chat)
     try:
         rows = _held(found).get(kind, [])
     except _FAULTS as error:
@@ -243,6 +257,7 @@ def _row_json(row: Row, maker: RunTrace | None) -> JsonObject:
         "text": row.text,
         "at": row.at,
         "from": row.number or None,
+        "sum": row.sum or None,
         "pinned": row.is_pinned,
         "made_by": {"run": maker.id, "turn": maker.turn} if maker is not None else None,
     }
@@ -267,7 +282,7 @@ def _kind_of(each: Remembered) -> str:
 
 
 def _row_of(each: Remembered) -> Row:
-    return Row(each.text, _unix_of(each.date), each.number, each.is_pinned)
+    return Row(each.text, _unix_of(each.date), each.number, each.is_pinned, each.sum)
 
 
 def _unix_of(date: str) -> float | None:

@@ -1,6 +1,6 @@
-"""The endpoints that the served users' workflows reach: how they are, and a call to see it.
+"""The endpoints of the served users: how they are, and a call to see it.
 
-Source: spec console.md 10.
+Source: spec console.md 10 and workbench.md 16.3.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _STATES = ("failing", "well", "quiet")
 
 
 class Reached(NamedTuple):
-    """An endpoint that a user's workflows reach. `users`: those that name it, or the one that it backs."""
+    """An endpoint of a user. `users`: the workflows that name it, or the one that it backs."""
 
     user: UserSettings
     name: str
@@ -87,7 +87,7 @@ def endpoints(ask: Ask) -> JsonObject:
     snapshot = ask.hub.snapshot()
     by_file: dict[str, list[Reached]] = {}
     for name in ask.hub.served_users():
-        for one in reachable_endpoints(snapshot, name):
+        for one in _endpoints_of(snapshot, name):
             by_file.setdefault(_file_of(snapshot, one), []).append(one)
     told = [_endpoint_json(ask, snapshot, file, ones) for file, ones in by_file.items()]
     return {"endpoints": sorted(told, key=_place)}
@@ -123,6 +123,18 @@ def reachable_endpoints(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Re
             if name not in given:
                 given.add(name)
                 yield Reached(user, name, list(walk.endpoint_users.get(name, files)))
+
+
+def _endpoints_of(snapshot: ConfigSnapshot, user_name: str) -> Iterator[Reached]:
+    """What a user's workflows reach, and the other files of the folder, which no workflow leads to yet."""
+    reached = list(reachable_endpoints(snapshot, user_name))
+    yield from reached
+    with suppress(ConfigError):
+        user = load_user(snapshot, user_name)
+        names = {one.name for one in reached}
+        for name in endpoint_names(snapshot, endpoint_folder(user)):
+            if name not in names:
+                yield Reached(user, name, [])
 
 
 def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, file: str, ones: Sequence[Reached]) -> JsonObject:

@@ -101,18 +101,21 @@ class Line(NamedTuple):
 
     @property
     def words(self) -> str:
-        """`2nd in line, behind mira:big and 1 more`."""
-        return f"{ordinal(self.place)} in line{self._behind}"
+        """`2nd in line, while mira:big and 1 more run`."""
+        more = f" and {len(self.holders) - 1} more" if len(self.holders) > 1 else ""
+        return f"{ordinal(self.place)} in line{self._while(more)}"
 
     @property
     def short(self) -> str:
-        """`2nd, behind mira:big`."""
-        return f"{ordinal(self.place)}{self._behind}"
+        """`2nd, while mira:big +1 run`."""
+        more = f" +{len(self.holders) - 1}" if len(self.holders) > 1 else ""
+        return f"{ordinal(self.place)}{self._while(more)}"
 
-    @property
-    def _behind(self) -> str:
-        behind = f", behind {self.holders[0]}" if self.holders else ""
-        return behind + (f" and {len(self.holders) - 1} more" if len(self.holders) > 1 else "")
+    def _while(self, more: str) -> str:
+        """Those who hold the slots are not those who stand in front: the place counts the latter."""
+        if not self.holders:
+            return ""
+        return f", while {self.holders[0]}{more} {'run' if more else 'runs'}"
 
 
 def name_asked(run: RunTrace) -> str:

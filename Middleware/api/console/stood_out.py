@@ -364,6 +364,9 @@ def slot(seen: Seen) -> Iterator[Sentence]:
     if seen.times.queue_s >= SLOT_S:
         slots = seen.around.slots
         limit = f": {count_words(slots, 'request')} at a time (--concurrency)" if slots else ""
+        if seen.run.state == "waiting":
+            yield Sentence("note", f"Waits for a free slot{limit}.", "waits for a slot")
+            return
         waited = seconds(seen.times.queue_s)
         yield Sentence("note", f"Waited {waited} for a free slot{limit}.", f"waited {waited}")
 
@@ -385,15 +388,21 @@ def wait_sentences(seen: Seen) -> Iterator[Sentence]:
         first_s = seen.times.took_s
     if seen.answer is None or first_s is None or other < BEFORE_S or other < BEFORE_SHARE * first_s:
         return
-    who = ", then ".join(f"{name} {seconds(took)}" for name, took in _longest(seen, seen.answer))
+    longest = _longest(seen, seen.answer)
+    who = ", then ".join(f"{name} {seconds(took)}" for name, took, _ in longest)
     text = f"{seconds(other)} passed before the answering node began: {who}."
     if not who:
         text = f"{seconds(other)} passed before the first node began. {FIRST_RUN}"
-    yield Sentence("note", text, f"{seconds(other)} before it began", seen.answer)
+        yield Sentence("note", text, f"{seconds(other)} before it began", seen.answer)
+        return
+    slowest = max(longest, key=lambda one: one[1])[2]
+    yield Sentence("note", text, f"{seconds(other)} in other nodes", slowest)
 
 
-def _longest(seen: Seen, answer: NodeTrace) -> list[tuple[str, float]]:
-    """The three that took most of that time, of the outermost level, in order of start."""
+def _longest(seen: Seen, answer: NodeTrace) -> list[tuple[str, float, NodeTrace]]:
+    """The three that took most of that time, of the outermost level, in order of start; of a group its first
+    node.
+    """
     spans: list[list[Any]] = []
     last = ""
     for node in seen.nodes:
@@ -401,11 +410,12 @@ def _longest(seen: Seen, answer: NodeTrace) -> list[tuple[str, float]]:
             continue
         ended = min(node.ended or seen.now, answer.begun)
         if node.group and node.group == last:
-            spans[-1] = [f"the group {node.group}", spans[-1][1], max(spans[-1][2], ended)]
+            spans[-1][0] = f"the group {node.group}"
+            spans[-1][2] = max(spans[-1][2], ended)
         else:
-            spans.append([name_of(node), node.begun, ended])
+            spans.append([name_of(node), node.begun, ended, node])
         last = node.group or ""
-    took = [(name, ended - begun) for name, begun, ended in spans]
+    took = [(name, ended - begun, node) for name, begun, ended, node in spans]
     longest = sorted(range(len(took)), key=lambda i: -took[i][1])[:NODES_NAMED]
     return [took[i] for i in sorted(longest)]
 

@@ -13,7 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from waitress.server import BaseWSGIServer, create_server  # type: ignore[import-untyped]
@@ -257,17 +259,19 @@ def _advice(launch: Launch, error: OSError) -> str:
 
 
 class _Signals:
-    """Counts SIGTERM and SIGINT."""
+    """Counts SIGTERM and SIGINT. A handler may run in the middle of `wait`, whose thread is its own: an Event
+    would be waited for there by whoever holds its lock, and the server could not be stopped any more.
+    """
 
     def __init__(self) -> None:
         self._count = 0
-        self._seen = threading.Event()
+        self._seen: SimpleQueue[int] = SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._take)
 
     def _take(self, number: int, frame: object) -> None:
         self._count += 1
-        self._seen.set()
+        self._seen.put(number)
 
     @property
     def is_repeated(self) -> bool:
@@ -275,8 +279,9 @@ class _Signals:
 
     def wait(self) -> None:
         """Woken now and then: a signal that the system gave to another thread interrupts no wait."""
-        while not self._seen.wait(1.0):
-            continue
+        while not self._count:
+            with suppress(Empty):
+                self._seen.get(timeout=1.0)
 
 
 def _announce(launch: Launch, server: ApiServer, port: int) -> None:

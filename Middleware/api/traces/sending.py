@@ -26,11 +26,13 @@ from opentelemetry.propagate import extract
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, get_current_span
 
 from Middleware.api.traces.conventions import SCHEMA_URL, TEXTS_LEFT_OUT
+from Middleware.api.traces.messages import CallTexts
 from Middleware.api.traces.span_facts import (
     OF_REQUEST,
     SpanFacts,
@@ -64,12 +66,40 @@ _CAUSE = re.compile(r"Caused by .*: ([^'\")]+)['\")]")
 _MOST_SAID = 200
 
 
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_NOBODY = Context()
+"""What stands above a trace whose client sent no context."""
+
+
+class _Contexts:
+    """Those of the spans of one trace: of the request's, `root`, at once, of the others when they are sent.
+    `parent`: the client's, None: it has none.
+    """
+
+    __slots__ = ("_ids", "_made", "parent", "root")
+
+    def __init__(self, root: Any, parent: Any, ids: Any) -> None:
+        self.root, self.parent, self._ids = root, parent, ids
+        self._made: dict[int, Any] = {0: root, OF_REQUEST: root}
+
+    def at(self, place: int) -> Any:
+        made = self._made.get(place)
+        if made is None:
+            root, own = self.root, self._ids.generate_span_id()
+            made = SpanContext(root.trace_id, own, False, root.trace_flags, root.trace_state)
+            self._made[place] = made
+        return made
+
+
 @dataclass(slots=True, eq=False)
 class WaitingSpan:
-    """What the batch thread holds of a span: it asks for `context` alone."""
+    """What the batch thread holds of a span: it asks for `context` alone, to know that the trace is wanted.
+    `place`: in its trace, 0: that of the request.
+    """
 
     context: Any
-    parent: Any
+    contexts: _Contexts
+    place: int
     facts: SpanFacts
 
 
@@ -78,7 +108,7 @@ class _OpenTrace:
     """Of a run that ended but is not settled: what calls that end later are hung up at."""
 
     spans: TraceSpans
-    contexts: list[Any]
+    contexts: _Contexts
 
 
 class TraceWriter:
@@ -127,7 +157,7 @@ class TraceWriter:
         elif what == "settled" and (known := self._open.pop(run, None)) is not None:
             late = late_spans(run, known.spans, with_texts=self.keeps_text)
             if late and self._make_room(len(late)):
-                self._add(late, known.contexts)
+                self._add(late, known.contexts, len(known.spans.spans))
 
     def _end(self, run: RunTrace) -> None:
         root, parent = self._sampled(run)
@@ -140,28 +170,24 @@ class TraceWriter:
             self._give_back(count)
             return
         del made.spans[count:]
-        self._give_back(count - len(made.spans))
-        contexts = [root]
-        self._add(made.spans, contexts, parent)
+        if len(made.spans) < count:
+            self._give_back(count - len(made.spans))
+        contexts = _Contexts(root, parent, self._provider.id_generator)
+        self._add(made.spans, contexts, 0)
         self._open[run] = _OpenTrace(made, contexts)
 
     def _sampled(self, run: RunTrace) -> tuple[Any, Any]:
         """The contexts of the request's span and of its parent; `(None, ...)`: this run has no trace."""
-        traceparent, tracestate = run.caller
-        carrier = {"traceparent": traceparent, "tracestate": tracestate[: _MOST_STATE + 1]}
-        if len(tracestate) > _MOST_STATE:
-            del carrier["tracestate"]
-        above = extract(carrier, Context()) if traceparent else Context()
-        parent = get_current_span(above).get_span_context()
-        parent = parent if parent.is_valid else None
-        ids = self._provider.id_generator
+        above, parent = _client_span(*run.caller) if run.caller[0] else (_NOBODY, None)
+        ids, sampler, state = self._provider.id_generator, self._provider.sampler, None
         trace_id = ids.generate_trace_id() if parent is None else parent.trace_id
-        name = workflow_name(run)
-        chosen = self._provider.sampler.should_sample(above, trace_id, name, SpanKind.SERVER, {}, ())
-        if not chosen.decision.is_sampled():
-            return None, parent
-        flags = TraceFlags(TraceFlags.SAMPLED)
-        return SpanContext(trace_id, ids.generate_span_id(), False, flags, chosen.trace_state), parent
+        if parent is not None or sampler is not DEFAULT_ON:  # which takes all that nobody stands above
+            name = workflow_name(run)
+            chosen = sampler.should_sample(above, trace_id, name, SpanKind.SERVER, {}, ())
+            if not chosen.decision.is_sampled():
+                return None, parent
+            state = chosen.trace_state
+        return SpanContext(trace_id, ids.generate_span_id(), False, _SAMPLED, state), parent
 
     def _make_room(self, count: int) -> bool:
         """False: too many spans wait already."""
@@ -186,30 +212,20 @@ class TraceWriter:
         self._processor = BatchSpanProcessor(self._exporter, max_export_batch_size=most)
         atexit.register(self.close)
 
-    def _add(self, spans: Sequence[SpanFacts], contexts: list[Any], parent: Any = None) -> None:
-        """The first of a new trace is that of the request; `contexts` grows by those of its nodes."""
-        root, ids, first = contexts[0], self._provider.id_generator, len(contexts) == 1
-        for facts in spans:
-            if first and facts is spans[0]:
-                waiting = WaitingSpan(root, parent, facts)
-            else:
-                above = contexts[facts.parent] if facts.parent != OF_REQUEST else root
-                own = SpanContext(
-                    root.trace_id, ids.generate_span_id(), False, root.trace_flags, root.trace_state
-                )
-                contexts.append(own)
-                waiting = WaitingSpan(own, above, facts)
-            self._hold_texts(facts)
-            self._processor.on_end(waiting)
+    def _add(self, spans: Sequence[SpanFacts], contexts: _Contexts, place: int) -> None:
+        """`place`: of the first of them in their trace."""
+        root, on_end = contexts.root, self._processor.on_end
+        for number, facts in enumerate(spans, place):
+            if facts.texts is not None:
+                self._hold_texts(facts, facts.texts)
+            on_end(WaitingSpan(root, contexts, number, facts))
 
-    def _hold_texts(self, facts: SpanFacts) -> None:
-        if facts.texts is None:
-            return
+    def _hold_texts(self, facts: SpanFacts, texts: CallTexts) -> None:
         with self._lock:
-            if self._text_bytes + facts.texts.size > MOST_TEXT_BYTES:
+            if self._text_bytes + texts.size > MOST_TEXT_BYTES:
                 facts.texts, facts.attributes[TEXTS_LEFT_OUT] = None, True
             else:
-                self._text_bytes += facts.texts.size
+                self._text_bytes += texts.size
 
     def _take_out(self, batch: Sequence[WaitingSpan]) -> None:
         """These wait no longer."""
@@ -219,7 +235,7 @@ class TraceWriter:
 
     def _readable(self, waiting: WaitingSpan) -> Any:
         """The span as the library sends it."""
-        facts, limits = waiting.facts, self._limits
+        facts, contexts, limits = waiting.facts, waiting.contexts, self._limits
         facts.finish(self._hidden)
         events = [
             Event(
@@ -231,8 +247,8 @@ class TraceWriter:
         ]
         return ReadableSpan(
             name=facts.name,
-            context=waiting.context,
-            parent=waiting.parent,
+            context=contexts.at(waiting.place),
+            parent=contexts.at(facts.parent) if waiting.place else contexts.parent,
             resource=self._own_resource(),
             attributes=_bounded(
                 facts.attributes, limits.max_span_attributes, limits.max_span_attribute_length
@@ -263,6 +279,16 @@ class TraceWriter:
             processor.force_flush()
             processor.shutdown()
         self._log.close()
+
+
+def _client_span(traceparent: str, tracestate: str) -> tuple[Any, Any]:
+    """What a client sent, as the library's context, and its span in it; `(..., None)`: it is none."""
+    carrier = {"traceparent": traceparent, "tracestate": tracestate[: _MOST_STATE + 1]}
+    if len(tracestate) > _MOST_STATE:
+        del carrier["tracestate"]
+    above = extract(carrier, Context())
+    parent = get_current_span(above).get_span_context()
+    return above, parent if parent.is_valid else None
 
 
 def _bounded(attributes: dict[str, Any], most: int | None, length: int | None) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,7 +42,9 @@ Event = tuple[str, int, dict[str, Any]]
 class SpanFacts:
     """One span. `begun`, `ended`: Unix nanoseconds. `parent`: index in the list of the trace's spans.
     `error`: kind of a failure, empty: it did not fail; `said`: the sentence about it. `texts`: None: they are
-    not to be sent. `secrets`: what no reader may see.
+    not to be sent. `secrets`: what no reader may see. What becomes attributes and events when it is sent:
+    `perhaps`: those of its values that are not empty; `usage`: numbers as they were reported; `times`: name
+    of an event -> when it was on the run's `clock`, 0.0: it was not.
     """
 
     name: str
@@ -53,12 +56,21 @@ class SpanFacts:
     events: list[Event] = field(default_factory=list)
     error: str = ""
     said: str = field(default="", repr=False)
+    perhaps: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    clock: _Clock | None = None
+    times: Mapping[str, float] | None = None
     texts: CallTexts | None = field(default=None, repr=False)
     secrets: Collection[str] = field(default=(), repr=False)
 
     def finish(self, hidden: Iterable[str]) -> None:
         """Make it as it is sent: texts as attributes, nothing secret, and all of it text that UTF-8 can hold.
         `hidden`: secrets of the server."""
+        if self.perhaps is not None:
+            self.attributes.update({key: value for key, value in self.perhaps.items() if value})
+        _put_usage(self.attributes, self.usage)
+        if self.clock is not None and self.times is not None:
+            self.events += _events(self.clock, self.times)
         if self.error:
             self.attributes[words.ERROR_TYPE] = self.error
         if self.said or self.events or self.texts is not None:
@@ -132,6 +144,8 @@ def trace_of(run: RunTrace, *, with_texts: bool) -> TraceSpans:
 
 def late_spans(run: RunTrace, known: TraceSpans, *, with_texts: bool) -> list[SpanFacts]:
     """The calls that ended behind their run. Their parents are places in `known`."""
+    if len(known.calls) == sum(len(node.calls) for node in list(run.nodes)):  # nearly every run
+        return []
     clock, shows = _Clock(run), with_texts and run.keeps_text and not run.private
     return [
         _call_span(run, node, call, clock, known.places[id(node)], shows)
@@ -157,22 +171,18 @@ def _request_span(run: RunTrace, clock: _Clock, shows: bool) -> SpanFacts:
         words.REQUEST_ID: run.id,
         words.STATE: run.state,
     }
-    _put(
-        attributes,
-        {
-            words.WORKFLOW_NAME: run.answering or run.workflow,
-            words.CONVERSATION_ID: "" if run.private else run.discussion,
-            words.USER: run.user,
-            words.ASKED_MODEL: run.model,
-            words.FRONT: run.front,
-            words.TASK: run.task,
-            words.CANCELLED_BY: run.cancelled_by,
-            words.STATUS_CODE: run.status,
-            words.AGAIN_OF: run.again_of and run.again_of.id,
-        },
-    )
+    perhaps = {
+        words.WORKFLOW_NAME: run.answering or run.workflow,
+        words.CONVERSATION_ID: "" if run.private else run.discussion,
+        words.USER: run.user,
+        words.ASKED_MODEL: run.model,
+        words.FRONT: run.front,
+        words.TASK: run.task,
+        words.CANCELLED_BY: run.cancelled_by,
+        words.STATUS_CODE: run.status,
+        words.AGAIN_OF: run.again_of and run.again_of.id,
+    }
     usage = run.whole_usage or run.all_usage
-    _put_usage(attributes, usage)
     if usage is not None:
         attributes[words.CALLS] = usage["calls"]
     span = SpanFacts(
@@ -181,7 +191,10 @@ def _request_span(run: RunTrace, clock: _Clock, shows: bool) -> SpanFacts:
         clock(run.arrived),
         clock.end_of(run.arrived, run.ended),
         attributes,
-        events=_events(clock, {words.FIRST_TEXT: run.first_text, words.ANSWERED: run.answered}),
+        perhaps=perhaps,
+        usage=usage,
+        clock=clock,
+        times={words.FIRST_TEXT: run.first_text, words.ANSWERED: run.answered},
     )
     if run.state in _FAILED_RUNS:
         span.error, span.said = _kind_of_run(run), run.error
@@ -220,18 +233,15 @@ def _node_span(run: RunTrace, node: NodeTrace, clock: _Clock, parent: int) -> Sp
         words.NODE_STATE: node.state,
         words.NODE_WORKFLOW: node.workflow,
     }
-    _put(
-        attributes,
-        {
-            words.NODE_GROUP: node.group,
-            words.NODE_ANSWERS: node.answers,
-            words.NODE_STEPS: node.steps,
-            words.NODE_LIMIT: node.limit,
-        },
-    )
-    ended = clock.end_of(node.begun, node.ended)
+    perhaps = {
+        words.NODE_GROUP: node.group,
+        words.NODE_ANSWERS: node.answers,
+        words.NODE_STEPS: node.steps,
+        words.NODE_LIMIT: node.limit,
+    }
+    begun, ended = clock(node.begun), clock.end_of(node.begun, node.ended)
     span = SpanFacts(
-        node.title or node.type, words.INTERNAL, clock(node.begun), ended, attributes, parent=parent
+        node.title or node.type, words.INTERNAL, begun, ended, attributes, parent=parent, perhaps=perhaps
     )
     span.events = [(words.WARNING, ended, {words.MESSAGE: said}) for said in list(node.warnings)]
     if node.state in _FAILED_NODES:
@@ -249,12 +259,13 @@ def _call_span(
     run: RunTrace, node: NodeTrace, call: CallTrace, clock: _Clock, parent: int, shows: bool
 ) -> SpanFacts:
     attributes: dict[str, Any] = {} if call.kind == "model" else {words.CALL_KIND: call.kind}
+    perhaps = None
     if call.outcome != call.finish_reason:
         attributes[words.CALL_OUTCOME] = call.outcome
     if call.kind in _TO_MODELS or call.kind == "embedding":
         operation = words.EMBEDDINGS if call.kind == "embedding" else words.CHAT
         name = call.model or call.answered_by
-        _put_model_call(attributes, call)
+        perhaps = _put_model_call(attributes, call)
     else:
         operation, name = words.EXECUTE_TOOL, call.tool or call.backend
         attributes[words.TOOL_NAME] = name
@@ -266,9 +277,12 @@ def _call_span(
         clock.end_of(call.begun, call.ended),
         attributes,
         parent=parent,
-        events=_events(clock, _first_outputs(run, node, call)),
         error=_kind_of_call(call),
         said=call.error,
+        perhaps=perhaps,
+        usage=call.usage if operation != words.EXECUTE_TOOL else None,
+        clock=clock,
+        times=_first_outputs(run, node, call),
         secrets=(*run.secrets, *call.secrets),
     )
     if shows:
@@ -280,28 +294,25 @@ def _call_span(
     return span
 
 
-def _put_model_call(attributes: dict[str, Any], call: CallTrace) -> None:
-    place = _place(call.url or call.address)
-    _put(
-        attributes,
-        {
-            words.PROVIDER_NAME: _provider(call, place[0]),
-            words.REQUEST_MODEL: call.model,
-            words.RESPONSE_MODEL: call.answered_by,
-            words.SERVER_ADDRESS: place[0],
-            words.SERVER_PORT: place[1],
-            words.CALL_ENDPOINT: call.endpoint,
-            words.CALL_BACKUP_OF: call.backup_of,
-            words.CALL_CHOSEN: call.chosen,
-        },
-    )
+def _put_model_call(attributes: dict[str, Any], call: CallTrace) -> dict[str, Any]:
+    """Gives what is an attribute only if it is not empty."""
+    provider, host, port = _server_of(call.url or call.address, call.backend)
+    perhaps = {
+        words.PROVIDER_NAME: provider,
+        words.REQUEST_MODEL: call.model,
+        words.RESPONSE_MODEL: call.answered_by,
+        words.SERVER_ADDRESS: host,
+        words.SERVER_PORT: port,
+        words.CALL_ENDPOINT: call.endpoint,
+        words.CALL_BACKUP_OF: call.backup_of,
+        words.CALL_CHOSEN: call.chosen,
+    }
     if call.tries > 1:
         attributes[words.CALL_TRIES] = call.tries
     if call.finish_reason:
         attributes[words.FINISH_REASONS] = (call.finish_reason,)
-    _put_usage(attributes, call.usage)
     if call.kind == "embedding":
-        return
+        return perhaps
     attributes[words.REQUEST_STREAM] = call.stream
     if call.max_tokens:
         attributes[words.REQUEST_MAX_TOKENS] = call.max_tokens
@@ -315,6 +326,7 @@ def _put_model_call(attributes: dict[str, Any], call: CallTrace) -> None:
             attributes[key] = float(value)
         elif float(value).is_integer():
             attributes[key] = int(value)
+    return perhaps
 
 
 def _first_outputs(run: RunTrace, node: NodeTrace, call: CallTrace) -> dict[str, float]:
@@ -336,11 +348,14 @@ def _kind_of_call(call: CallTrace) -> str:
     return call.outcome
 
 
-def _provider(call: CallTrace, host: str) -> str:
+@lru_cache(maxsize=256)
+def _server_of(url: str, backend: str) -> tuple[str, str, int | None]:
+    """The provider, and host and port of the address; nothing else of it."""
+    host, port = _place(url)
     for end, provider in words.PROVIDER_OF_HOST.items():
         if host == end or host.endswith(f".{end}"):
-            return provider
-    return words.PROVIDER_OF_TYPE.get(call.backend, words.OTHER_PROVIDER)
+            return provider, host, port
+    return words.PROVIDER_OF_TYPE.get(backend, words.OTHER_PROVIDER), host, port
 
 
 def _place(url: str) -> tuple[str, int | None]:
@@ -356,20 +371,17 @@ def _place(url: str) -> tuple[str, int | None]:
 # --------------------------------------------------------------------------
 
 
-def _put(attributes: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Those that say something."""
-    attributes.update((key, value) for key, value in values.items() if value)
-
-
 def _put_usage(attributes: dict[str, Any], usage: Mapping[str, Any] | None) -> None:
+    if not usage:
+        return
     cached = cache_numbers(usage)
     counts = {
-        words.INPUT_TOKENS: (usage or {}).get("prompt_tokens"),
-        words.OUTPUT_TOKENS: (usage or {}).get("completion_tokens"),
+        words.INPUT_TOKENS: usage.get("prompt_tokens"),
+        words.OUTPUT_TOKENS: usage.get("completion_tokens"),
         words.CACHE_READ_TOKENS: cached.get("cached_tokens"),
         words.CACHE_WRITE_TOKENS: cached.get("cache_write_tokens"),
     }
-    attributes.update((key, count) for key, count in counts.items() if _is_count(count))
+    attributes.update({key: count for key, count in counts.items() if _is_count(count)})
 
 
 def _is_count(value: object) -> bool:

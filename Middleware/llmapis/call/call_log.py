@@ -166,13 +166,13 @@ class CallLog:
         if self.trace is not None:
             self.trace.call.error = error if isinstance(error, str) else loggable_error(error)
 
-    def note_batch(self, batch: Batch) -> None:
-        """A batch that is not empty went by."""
+    def note_batch(self, batch: Batch, *, only_text: bool = False) -> None:
+        """A batch that is not empty went by. `only_text`: its dicts are known to say nothing else."""
         if self.opens:
             self._note_first_batch(batch)
         self.pieces += len(batch)
         if self.meter is not None:
-            self.meter.note_batch(batch)
+            self.meter.note_batch(batch, only_text=only_text)
 
     def note_answer(self, answer: LlmText | JsonObject) -> None:
         """A whole answer came."""

@@ -7,10 +7,11 @@ until the call ends; a call that nobody counts has no meter. Source: spec operat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from Middleware.common.costs import Cost
-from Middleware.common.types import Batch, JsonObject
+from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.config.prices import Price
 from Middleware.llmapis.dialects.event_mapping import count_of
 from Middleware.llmapis.llm_text import LlmText
@@ -37,6 +38,9 @@ class CallUse(NamedTuple):
         return CallUse(self.prompt + other.prompt, self.completion + other.completion, cost)
 
 
+_token_of: Callable[[Chunk], str] = itemgetter("token")
+
+
 class CallMeter:
     """One call. `price`: None: only its tokens count. `prompt_tokens()`: an estimate of its prompt.
     `generates`: False: the backend writes nothing. `sent`: its body has left for the backend."""
@@ -51,12 +55,14 @@ class CallMeter:
         self._lost: CallUse | None = None
         self.sent = False
 
-    def note_batch(self, batch: Batch) -> None:
-        """Part of a stream. Its finishing dict is told what the call cost."""
+    def note_batch(self, batch: Batch, *, only_text: bool = False) -> None:
+        """Part of a stream. Its finishing dict is told what the call cost. `only_text`: it is known that its
+        dicts say nothing else, as nearly all do: then it takes a third of the time.
+        """
+        self._texts.extend(map(_token_of, batch))
+        if only_text:
+            return
         for chunk in batch:
-            self._texts.append(chunk["token"])
-            if len(chunk) == 2 and chunk["finish_reason"] is None:
-                continue  # nearly every one
             if thinking := chunk.get("thinking"):
                 self._thoughts.append(thinking)
             if chunk["finish_reason"] is not None and "error" not in chunk:
@@ -98,7 +104,9 @@ class CallMeter:
         told = dict(usage or {})
         if not self._generates:
             told.setdefault("completion_tokens", 0)
-        is_estimated = any(count_of(told.get(name)) is None for name in _COUNTS)
         full = full_usage(told, lambda: "".join([*self._thoughts, *self._texts]), self._prompt_tokens)
-        cost = None if self._price is None else self._price.cost_of(full, about=is_estimated)
-        return CallUse(max(0, full["prompt_tokens"]), max(0, full["completion_tokens"]), cost)
+        prompt, completion = max(0, full["prompt_tokens"]), max(0, full["completion_tokens"])
+        if self._price is None:
+            return CallUse(prompt, completion)
+        is_estimated = any(count_of(told.get(name)) is None for name in _COUNTS)
+        return CallUse(prompt, completion, self._price.cost_of(full, about=is_estimated))

@@ -454,7 +454,7 @@ class OpenStream(Iterator[Batch]):
         else:
             return []
         if batch:
-            call.log.note_batch(batch)
+            call.log.note_batch(batch, only_text=reader.only_text)
             if reader.bad_call and not self._given:
                 raise told_error(call.endpoint, batch[-1]["error"])
         return batch

@@ -134,11 +134,13 @@ class StreamReader:
     `finishing`: the finish reason is known, only the usage may still come. `whole`: the server did not
     stream, its whole answer was read. `truncated`: the stream ended without its end mark. `bad_call`: the
     failure is a tool call whose arguments are not whole; `for_agent`: that is no failure, and the finishing
-    dict has the thoughts in the fields they came in."""
+    dict has the thoughts in the fields they came in. `only_text`: all that was given so far is pieces of
+    text: `{"token": str, "finish_reason": None}`, the first with `model` perhaps."""
 
     def __init__(self, handler: HandlerFace, content_type: str = "", *, for_agent: bool = False) -> None:
         self.ended = False
         self.output = False
+        self.only_text = True
         self.whole = False
         self.truncated = False
         self.state = StreamState(thoughts=ThoughtFields() if for_agent else None)
@@ -276,7 +278,7 @@ class StreamReader:
 
     def _give_whole(self, chunk: Chunk, batch: Batch) -> None:
         self.finish_reason = chunk["finish_reason"]
-        self.output = True
+        self.output, self.only_text = True, False
         self.state.usage.update(chunk.get("usage") or {})
         self.ended = self.whole = True
         batch.append(chunk)
@@ -404,6 +406,7 @@ class StreamReader:
 
     def _rich(self, chunk: Chunk, out: Batch) -> None:
         """A dict that is more than a piece of text, or a piece of text that may hold reasoning."""
+        self.only_text = False
         state = self.state
         if usage := chunk.pop("usage", None):
             state.usage.update(usage)
@@ -441,6 +444,7 @@ class StreamReader:
 
     def _end(self, batch: Batch) -> Batch:
         """The table "End of stream" of spec 11."""
+        self.only_text = False
         final = self._pending
         if final is None:
             if self._strange is not None and not self.output and not batch:
@@ -508,7 +512,7 @@ class StreamReader:
         if not out and not self.output:
             raise error
         self._note_output(out)
-        self.ended = True
+        self.ended, self.only_text = True, False
         self.finish_reason, self.failure = (
             "error",
             loggable_error(error),

@@ -4,12 +4,14 @@ knows urllib3's connection classes. Never sends anything by itself."""
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FunctionType
+from typing import Any, BinaryIO
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -178,8 +180,34 @@ def _check_peer(sock: socket.socket, handle: AbortHandle) -> None:
         raise ConnectionError("the connection leads to a different address than the one that was checked")
 
 
+_PLAIN_HEADER = re.compile(r"^([!-9;-~]+):[ \t]*([^\r\n]*)\r\n", re.MULTILINE)
+_MOST_HEADERS = 99
+"""http.client refuses more."""
+
+
+def _parse_headers(file: BinaryIO) -> http.client.HTTPMessage:
+    """As http.client's `parse_headers`, which reads headers as those of an e-mail: 60 of the 2,000
+    microseconds of a short request. Plain ones that have all come are split here, in 10.
+    """
+    block, end, _ = file.peek().partition(b"\r\n\r\n")  # type: ignore[attr-defined]  # a BufferedReader
+    block += end[:2]
+    found = _PLAIN_HEADER.findall(block.decode("iso-8859-1"))
+    if not end or len(found) != block.count(b"\n") or len(found) > _MOST_HEADERS:
+        return http.client.parse_headers(file)
+    file.read(len(block) + 2)
+    message = http.client.HTTPMessage()
+    for name, value in found:
+        message.set_raw(name, value)
+    return message
+
+
 class _FinalResponse(http.client.HTTPResponse):
     """Reads over interim answers (102, 103). http.client itself knows only 100. Source: RFC 9110, 15.2."""
+
+    begin = FunctionType(
+        http.client.HTTPResponse.begin.__code__, {**vars(http.client), "parse_headers": _parse_headers}
+    )
+    """The base's own, with `_parse_headers`: there is no other place to say so."""
 
     def _read_status(self) -> tuple[str, int, str]:
         found: tuple[str, int, str] = super()._read_status()  # type: ignore[misc]

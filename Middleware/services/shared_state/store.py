@@ -436,12 +436,13 @@ class MemoryStore:
     def count(self, name: str, day: str, amounts: Mapping[str, int], known: Mapping[str, int]) -> Sums:
         with self._lock:
             days = self._tables.days
-            if (name, day) not in days:
+            sums = days.get((name, day))
+            if sums is None:
                 for old in [one for one in days if one[0] == name and one[1] < day]:
                     del days[old]
-                days[name, day] = {}
-            merge_sums(days[name, day], amounts, known)
-            return dict(days[name, day])
+                sums = days[name, day] = {}
+            merge_sums(sums, amounts, known)
+            return dict(sums)
 
     def tell(self, message: str) -> None:
         with self._lock:

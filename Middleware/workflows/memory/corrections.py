@@ -19,6 +19,7 @@ from Middleware.common.errors import MiddlewareError
 from Middleware.services.discussion_folders import NAMES, ArchiveRefused, correct
 from Middleware.services.discussion_store import SUMMARY, ChunkList, DiscussionStore, Entry
 from Middleware.services.file_memories import FileMemories
+from Middleware.utilities.hashing_utils import sha256_hex
 from Middleware.utilities.text_utils import is_unspaced
 from Middleware.workflows.memory.reader import STATE_DOCUMENT, MemoryReader, settle_document, texts_of
 from Middleware.workflows.memory.vector_corrections import VectorCorrections
@@ -29,9 +30,18 @@ _NUMBER = re.compile(r"(?P<kind>[fv])(?P<number>[1-9]\d{0,15})|summary|state")
 _WORD = re.compile(r"\w+")
 _WORDS_IN_A_ROW, _CHARACTERS_IN_A_ROW = 5, 12
 """So many must be the same elsewhere to say that a text is still there; characters where no blanks are."""
+_SUM_DIGITS = 12
 
 EmbedText = Callable[[str], Mapping[str, Sequence[float]]]
 """A text to its vectors, by model. Raises MiddlewareError, ValueError."""
+
+
+class NoSuchMemory(ArchiveRefused):
+    """Nothing has the number, or nothing any longer."""
+
+
+class MemoryChanged(ArchiveRefused):
+    """What was seen before is no longer so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,11 @@ class Remembered:
     text: str
     is_pinned: bool = False
     date: str = ""
+
+    @property
+    def sum(self) -> str:
+        """The first 12 hex digits of the SHA-256 of its text, by which one that was changed is known."""
+        return sha256_hex(self.text)[:_SUM_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +108,19 @@ def fold(text: str) -> str:
 
 
 class Corrections:
-    """For one discussion, which must be there. `embed`: None where nobody asks for vectors.
+    """For one discussion, which must be there. `embed`: None where nobody asks for vectors. `seen`: number ->
+    `sum` of what somebody saw under it; if it is another text by now, it is not changed. `kept`: the state
+    before the last correction, as `undo` puts it back; empty: nothing was corrected.
 
-    Methods raise ArchiveRefused (what was asked for cannot be done), Forbidden (another key), OSError,
-    `sqlite3.Error`.
+    Methods raise ArchiveRefused (what was asked for cannot be done), NoSuchMemory and MemoryChanged among it,
+    Forbidden (another key), OSError, `sqlite3.Error`.
     """
 
-    def __init__(self, store: DiscussionStore, embed: EmbedText | None = None) -> None:
-        self._store, self._embed = store, embed
+    def __init__(
+        self, store: DiscussionStore, embed: EmbedText | None = None, seen: Mapping[str, str] | None = None
+    ) -> None:
+        self._store, self._embed, self._seen = store, embed, seen or {}
+        self.kept = ""
         self._files, self._vectors = FileMemories(store), VectorCorrections(store)
         self._reader = MemoryReader(store)
 
@@ -149,7 +169,7 @@ class Corrections:
             old = self._known(number, may_be_missing=kind == STATE_NUMBER)
             elsewhere = self._holding([old.text], [number])
             if not preview:
-                with correct(self._store):
+                with correct(self._store) as self.kept:
                     self._put_text(kind, place, text, vectors)
         return Edited(old, text, elsewhere, no_vector)
 
@@ -202,7 +222,7 @@ class Corrections:
             chosen = [_parse_number(each.number) for each in gone]
             unsure = self._vectors.without_source([place for kind, place in chosen if kind == "v"])
             if not preview and gone:
-                with correct(self._store):
+                with correct(self._store) as self.kept:
                     self._remove(chosen)
             damaged = self._remove_copies() if for_good and not preview else ()
         names = tuple(f"v{each}" for each in sorted(unsure))
@@ -257,7 +277,7 @@ class Corrections:
                 raise ArchiveRefused(f"{number}: only memories can be pinned")
             old = self._known(number)
             if not preview and (pinned or old.is_pinned):
-                with correct(self._store):
+                with correct(self._store) as self.kept:
                     if kind == "v":
                         self._vectors.set_pin(place, pinned=pinned)
                     else:
@@ -265,10 +285,15 @@ class Corrections:
                         self._files.set_pins([place - 1, *others] if pinned else others)
         return old
 
-    def undo(self, *, preview: bool = False) -> Undone:
-        """Put back what was before the newest correction; what was remembered since then goes with it."""
+    def undo(self, state: str | None = None, *, preview: bool = False) -> Undone:
+        """Put back what was before the newest correction; what was remembered since then goes with it.
+
+        `state`: what must be the newest (`kept`); None: whichever it is.
+        """
         with self._turn(preview):
             states = self._store.kept_states
+            if state is not None and states.states[-1:] != [state]:
+                raise MemoryChanged("this is no longer the newest correction, so it was not undone")
             if not states.states:
                 raise ArchiveRefused("there is no correction to undo")
             newest, old = states.states[-1], self._count()
@@ -290,12 +315,15 @@ class Corrections:
 
     def _known(self, number: str, *, may_be_missing: bool = False) -> Remembered:
         """What has this number."""
+        seen = self._seen.get(number)
         for each in self.all():
             if each.number == number:
+                if seen not in (None, each.sum):
+                    raise MemoryChanged(f"the text of {number} was changed meanwhile, so nothing was done")
                 return each
-        if may_be_missing:
+        if may_be_missing and seen is None:
             return Remembered(number, "")
-        raise ArchiveRefused(f"there is no {number} in this discussion")
+        raise NoSuchMemory(f"there is no {number} in this discussion")
 
     def _holding(self, texts: Sequence[str], leave_out: Sequence[str]) -> tuple[Remembered, ...]:
         """What holds one of the `texts`, or several words of it in a row, but for those numbers."""

@@ -163,6 +163,23 @@ def embeddings_endpoint(user: UserSettings, request: RequestContext) -> Embeddin
     return EmbeddingService(endpoint, user=user, snapshot=snapshot)
 
 
+def embedder(user: UserSettings, request: RequestContext) -> Callable[[str], dict[str, Vector]]:
+    """What makes the vector of a text, by its model; of a user whose settings name no endpoint for it, none.
+
+    The call raises BackendError, ValueError.
+    """
+
+    def embed(text: str) -> dict[str, Vector]:
+        try:
+            service = embeddings_endpoint(user, request)
+        except ConfigError:
+            return {}
+        vectors = service.get_embeddings([text])
+        return {model_name(service): vectors[0]} if vectors else {}
+
+    return embed
+
+
 def count_lacking(store: DiscussionStore, service: EmbeddingService) -> int:
     """How many memories have no vector of the endpoint's model."""
     if not vector_count(store):

@@ -245,7 +245,9 @@ EVERY_NODE: Keys = {
     "is_responder": FLAG(
         "This node answers the user. If no node has this, the last one does.", group="answer"
     ),
-    "returnToUser": FLAG("Older name of `is_responder`, used where that is absent.", group="answer"),
+    "returnToUser": FLAG(
+        "This node answers the user: older name of `is_responder`, used where that is absent.", group="answer"
+    ),
     "jinja2": FLAG(
         "Texts of this node are Jinja templates instead of `{placeholders}`. Default: {default}.",
         group="prompts",

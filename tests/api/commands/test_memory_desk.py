@@ -6,7 +6,8 @@ from argparse import Namespace
 
 import pytest
 
-from Middleware.api.commands.memory_desk import KEY, Wishes, desk_of, key_in
+from Middleware.api.commands.memory_desk import Wishes, desk_of
+from Middleware.services.key_folders import KEY, key_in
 
 
 class TestWishes:

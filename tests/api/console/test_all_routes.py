@@ -22,7 +22,7 @@ ROUTES = [*all_routes(), TRY, AGAIN, ASK]
 ASKS = {"X-Headrace-Console": "1", "Host": "localhost:5000"}
 AFAR = {"REMOTE_ADDR": "192.168.1.9"}
 KEY = "k2345678"
-FIELDS = ["path", "text", "user", "version", "template", "endpoint", "messages", "stub", "api_key", "run", "from", "writes", "node", "call", "sampler", "role", "content"]  # fmt: skip
+FIELDS = ["act", "number", "sum", "state", "path", "text", "user", "version", "template", "endpoint", "messages", "stub", "api_key", "run", "from", "writes", "node", "call", "sampler", "role", "content"]  # fmt: skip
 QUERY = ["user", "workflow", "state", "text", "before", "limit", "after", "shell"]
 WORDS = st.sampled_from(
     ["mira", "Workflows/mira/Main.json", "Endpoints/a.json", "user", "chat", "copy:Workflows/mira/Main.json", "sh", "r1", "0", "-1", "***"]

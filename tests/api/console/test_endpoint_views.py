@@ -200,7 +200,7 @@ class TestList:
             stop.release()
 
     def test_whom_it_serves(self, house):
-        """By name, by a variable of the file, and as a backup; what nobody reaches is not there."""
+        """By name, by a variable of the file, and as a backup; a file that nothing leads to serves nothing."""
         house.write(
             "Workflows/mira/Main",
             {
@@ -214,8 +214,12 @@ class TestList:
         house.endpoint("Big", backupEndpointName="Spare")
         for name in ("Small", "Spare", "Idle"):
             house.endpoint(name)
+        main = ["Workflows/mira/Main.json"]
         assert [(one["name"], one["used_by"]) for one in house.get()] == [
-            (name, ["Workflows/mira/Main.json"]) for name in ("Big", "Small", "Spare")
+            ("Big", main),
+            ("Idle", []),
+            ("Small", main),
+            ("Spare", main),
         ]
 
     def test_one_card_for_each_file(self, house):

@@ -101,9 +101,9 @@ class TestPlace:
         assert server.look().line(server.arrive("late")) is None
         waiting = server.arrive("waits")
         told = server.look().summary(waiting)
-        assert told["where"] == "2nd in line, behind mira:big and 1 more"
+        assert told["where"] == "2nd in line, while mira:big and 1 more run"
         assert (told["short"], told["ahead"]) == (
-            "2nd, behind mira:big and 1 more",
+            "2nd, while mira:big +1 run",
             {"place": 2, "holders": ["mira:big", "mira"]},
         )
 

@@ -225,14 +225,14 @@ class TestWhere:
         ("holders", "told"),
         [
             ([], "3rd in line"),
-            (["mira:big"], "3rd in line, behind mira:big"),
-            (["mira:big", "ana", "ana"], "3rd in line, behind mira:big and 2 more"),
+            (["mira:big"], "3rd in line, while mira:big runs"),
+            (["mira:big", "ana", "ana"], "3rd in line, while mira:big and 2 more run"),
         ],
     )
     def test_who_holds_the_slots(self, holders, told):
         """As far as it is known."""
         assert Line(3, holders).words == told
-        assert Line(3, holders).short == told.replace(" in line", "")
+        assert Line(3, holders).short == told.replace(" in line", "").replace("and 2 more", "+2")
 
     def test_what_a_call_waits_for(self):
         """Also in a nested run; the newest that still waits."""

@@ -327,8 +327,10 @@ class TestTimes:
         assert told(run, slots=slots) == [sentence]
 
     def test_a_run_that_still_waits(self):
-        """The time goes on."""
-        assert told(run_of(state="waiting", begun=None), now=110.0) == ["Waited 10 s for a free slot."]
+        """For how long stands in its heading, where it goes on."""
+        assert told(run_of(state="waiting", begun=None), now=110.0, slots=3) == [
+            "Waits for a free slot: 3 requests at a time (--concurrency)."
+        ]
 
     def test_turn(self):
         """Of each node, where it took half a second; also while it still waits."""
@@ -370,9 +372,11 @@ class TestTimes:
             node_of(1, "Inner", begun=5.1, ended=6.1, depth=1),
             node_of(2, "Says", call_of(), begun=6.1, ended=9.0, depth=1, answers=True),
         )
-        assert told(good(*nodes, first_text=7.0, answered=9.0, ended=9.0)) == [
+        run = good(*nodes, first_text=7.0, answered=9.0, ended=9.0)
+        assert told(run) == [
             "6.1 s passed before the answering node began: A 2.0 s, then C 3.0 s, then Which 1.0 s."
         ]
+        assert [one["i"] for one in stood_out(run, 200.0, Around())] == [2]  # where it leads to: C
 
     @pytest.mark.parametrize(
         ("begun", "first_text"), [(0.49, 0.6), (0.6, 2.1)], ids=["short", "a-small-share"]

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 import time
 
@@ -347,3 +348,28 @@ def _was_closed(connection):
         return False
     except OSError:
         return True
+
+
+def test_a_signal_may_come_at_any_moment_of_the_wait():
+    """Its handler interrupts the waiting thread wherever that is, also where a lock is held."""
+    signals = waitress_server._Signals()
+
+    def interrupt(frame, event, argument):
+        handler = signal.getsignal(signal.SIGTERM)
+        if event == "line" and frame.f_code.co_name in ("wait", "__enter__", "__exit__"):
+            sys.settrace(None)
+            handler(signal.SIGTERM, frame)
+            sys.settrace(interrupt)
+        return interrupt
+
+    def wait():
+        sys.settrace(interrupt)
+        try:
+            signals.wait()
+        finally:
+            sys.settrace(None)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    waiting.join(PATIENCE_S)
+    assert not waiting.is_alive()

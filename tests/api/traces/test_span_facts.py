@@ -22,6 +22,12 @@ def spans(run, *, with_texts=False):
     return trace_of(run, with_texts=with_texts).spans
 
 
+def sent(span):
+    """As it is sent: attributes and events are put together then."""
+    span.finish(())
+    return span
+
+
 def after(seconds):
     return START + int(seconds * NS)
 
@@ -51,7 +57,7 @@ class TestTree:
             a_node(run, number, f"Part {number}", group="both", begun=ARRIVED + 1, ended=ARRIVED + 3)
         first, second = spans(end(run))[1:]
         assert first.begun == second.begun
-        assert {span.attributes[words.NODE_GROUP] for span in (first, second)} == {"both"}
+        assert {sent(span).attributes[words.NODE_GROUP] for span in (first, second)} == {"both"}
         assert {span.parent for span in (first, second)} == {OF_REQUEST}
 
     def test_a_node_without_a_title(self):
@@ -118,7 +124,7 @@ class TestRequest:
         """Who asked for what, how it came and went, and what all of it took."""
         run = a_run(whole_usage={"prompt_tokens": 90, "completion_tokens": 40, "calls": 3}, status=200)
         run.task = "title"
-        [span] = spans(end(run))
+        [span] = map(sent, spans(end(run)))
         assert span.attributes == {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": "Main",
@@ -138,7 +144,7 @@ class TestRequest:
     def test_when_its_client_got_its_text(self):
         """The first word and the end of the answer, as events."""
         run = a_run(first_text=ARRIVED + 2, answered=ARRIVED + 4)
-        assert spans(end(run))[0].events == [("first_text", after(2), {}), ("answered", after(4), {})]
+        assert sent(spans(end(run))[0]).events == [("first_text", after(2), {}), ("answered", after(4), {})]
 
     @pytest.mark.parametrize(
         ("state", "kind"), [("done", ""), ("cancelled", ""), ("failed", "timeout"), ("refused", "timeout")]
@@ -153,7 +159,7 @@ class TestRequest:
     def test_who_cancelled_it(self):
         """In the words of the run."""
         run = a_run(cancelled_by="the client hung up")
-        assert spans(end(run, "cancelled"))[0].attributes[words.CANCELLED_BY] == "the client hung up"
+        assert sent(spans(end(run, "cancelled"))[0]).attributes[words.CANCELLED_BY] == "the client hung up"
 
 
 class TestNode:
@@ -161,7 +167,7 @@ class TestNode:
         """Type, number, file and state; of an agent its steps and the limit that ended it."""
         run = a_run()
         a_node(run, 2, steps=4, limit="maxSteps", answers=True)
-        assert spans(end(run))[1].attributes == {
+        assert sent(spans(end(run))[1]).attributes == {
             "headrace.node.type": "Standard",
             "headrace.node.number": 2,
             "headrace.node.state": "done",
@@ -175,7 +181,9 @@ class TestNode:
         """Events at its end."""
         run = a_run()
         a_node(run, warnings=["a tag is missing"])
-        assert spans(end(run))[1].events == [("warning", after(2), {"headrace.message": "a tag is missing"})]
+        assert sent(spans(end(run))[1]).events == [
+            ("warning", after(2), {"headrace.message": "a tag is missing"})
+        ]
 
     @pytest.mark.parametrize("state", ["failed", "went_on", "refused"])
     def test_one_that_failed(self, state):
@@ -203,7 +211,7 @@ class TestModelCall:
             backup_of="Small",
             chosen=True,
         )
-        assert spans(end(run))[2].attributes == {
+        assert sent(spans(end(run))[2]).attributes == {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "openai",
             "gen_ai.request.model": "m",
@@ -240,13 +248,13 @@ class TestModelCall:
         """Of an answer in one piece nothing is known; behind a thought the first text is not."""
         run = a_run()
         a_call(a_node(run), **facts)
-        assert spans(end(run))[2].events == events
+        assert sent(spans(end(run))[2]).events == events
 
     def test_the_first_text_behind_a_thought(self):
         """Of the call that answers it is the client's."""
         run = a_run(first_text=ARRIVED + 1.7)
         a_call(a_node(run, answers=True), first=ARRIVED + 1.5, thought=ARRIVED + 1.5)
-        assert [name for name, _, _ in spans(end(run))[2].events] == ["first_thought", "first_text"]
+        assert [name for name, _, _ in sent(spans(end(run))[2]).events] == ["first_thought", "first_text"]
 
     @pytest.mark.parametrize("kind", sorted(KIND_STATUS))
     def test_every_kind_of_failure(self, kind):
@@ -282,7 +290,7 @@ class TestModelCall:
         """By its host, else by its protocol."""
         run = a_run()
         a_call(a_node(run), url=url, backend=backend)
-        assert spans(end(run))[2].attributes[words.PROVIDER_NAME] == provider
+        assert sent(spans(end(run))[2]).attributes[words.PROVIDER_NAME] == provider
 
     @pytest.mark.parametrize(
         ("url", "place"),
@@ -297,7 +305,7 @@ class TestModelCall:
         """Host and port, and nothing else of an address."""
         run = a_run()
         a_call(a_node(run), url=url)
-        told = spans(end(run))[2].attributes
+        told = sent(spans(end(run))[2]).attributes
         assert (told.get(words.SERVER_ADDRESS), told.get(words.SERVER_PORT)) == place
 
     @pytest.mark.parametrize("count", [None, "7", True, -1, 2**80, 1.5])
@@ -305,14 +313,14 @@ class TestModelCall:
         """A number that is none is not sent."""
         run = a_run()
         a_call(a_node(run), usage={"prompt_tokens": count})
-        assert words.INPUT_TOKENS not in spans(end(run))[2].attributes
+        assert words.INPUT_TOKENS not in sent(spans(end(run))[2]).attributes
 
     @pytest.mark.parametrize("number", [float("nan"), float("-inf"), 2**80, 1e300])
     def test_odd_samplers(self, number):
         """Nor are samplers that no field can hold."""
         run = a_run()
         a_call(a_node(run), numbers={"temperature": number, "seed": number})
-        told = spans(end(run))[2].attributes
+        told = sent(spans(end(run))[2]).attributes
         assert not {"gen_ai.request.temperature", "gen_ai.request.seed"} & told.keys()
 
 
@@ -323,7 +331,7 @@ class TestOtherCalls:
         a_call(a_node(run), "embedding", outcome="3 texts", usage={"prompt_tokens": 12}, model="e")
         span = spans(end(run))[2]
         assert (span.name, span.kind, span.error) == ("embeddings e", "CLIENT", "")
-        assert span.attributes[words.INPUT_TOKENS] == 12
+        assert sent(span).attributes[words.INPUT_TOKENS] == 12
         assert words.REQUEST_STREAM not in span.attributes
 
     @pytest.mark.parametrize(
@@ -370,7 +378,7 @@ class TestTexts:
         a_call(a_node(run, output="said"), body=b"{}", cleaned="said")
         made = spans(end(run), with_texts=True)
         assert [span.texts for span in made] == [None] * 3
-        assert words.CONVERSATION_ID not in made[0].attributes
+        assert words.CONVERSATION_ID not in sent(made[0]).attributes
 
     def test_not_of_a_run_that_keeps_none(self):
         """Nobody wanted them when it began."""

@@ -45,7 +45,7 @@ class TestTable:
         assert "PickRoute, which picks one of" in routes and "FACTS Gone" in routes
         assert 'no workflow "Gone"' in row(page, "lost").inner_text()
         page.get_by_text("3 names that model lists do not have").click()
-        assert "its folder" in row(page, "rex:novel").inner_text()
+        assert "the folder's name" in row(page, "rex:novel").inner_text()
 
     def test_a_name_leads_to_its_workflow(self, named, looking):
         page = looking.open(named, "#/workflows")
@@ -77,7 +77,10 @@ class TestAnyName:
     @pytest.mark.parametrize(
         ("name", "told"),
         [
-            ("mira:novel", "mira:novel would run _shared/novel."),
+            (
+                "mira:novel",
+                "mira:novel would run _shared/novel (Workflows/_shared/novel/_DefaultWorkflow.json).",
+            ),
             ("mira:nothere", "because nothing is called that and the default of mira answers"),
             ("nobody", "is refused: model must name a configured user"),
         ],

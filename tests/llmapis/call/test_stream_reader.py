@@ -48,6 +48,10 @@ def tokens(*texts):
     return [{"token": text, "finish_reason": None} for text in texts]
 
 
+def is_a_piece_of_text(chunk):
+    return chunk.keys() <= {"token", "finish_reason", "model"} and chunk["finish_reason"] is None
+
+
 STOP = {"token": "", "finish_reason": "stop"}
 
 
@@ -69,6 +73,20 @@ class TestVectors:
         else:
             assert out == case.get("dicts", case.get("raises"))
 
+    @pytest.mark.parametrize("case", list(vectors()))
+    def test_what_says_nothing_but_text(self, case):
+        """Batches are that until one of them says more."""
+        reader = new_reader(case["type"], **case.get("endpoint", {}))
+        reads = iter([*case["reads"], None])
+        try:
+            while not reader.ended and (read := next(reads)) is not None:
+                seen = reader.feed(read.encode("latin-1"))
+                assert not reader.only_text or all(is_a_piece_of_text(chunk) for chunk in seen)
+            seen = reader.finish()
+            assert not seen or not reader.only_text
+        except BackendError:
+            assert not reader.output
+
     @pytest.mark.parametrize("case", [v for v in vectors() if "joined" not in v.values[0]])
     def test_any_cut_gives_the_same(self, case):
         """The bytes cut at every position."""
@@ -79,6 +97,15 @@ class TestVectors:
 
 
 class TestWhatIsGiven:
+    def test_pieces_of_text_are_known_as_that(self):
+        """A reader says so until the stream ends: nobody needs to look at each of them."""
+        reader = new_reader()
+        event = 'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
+        assert reader.feed(2 * event.encode()) == tokens("a", "a")
+        assert reader.only_text
+        assert reader.finish()
+        assert not reader.only_text
+
     def test_a_handler_may_put_the_models_name_into_its_dicts(self, rig, monkeypatch):
         """The first one counts, and is told once."""
         monkeypatch.setattr(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import io
 import socket
 import subprocess
 import sys
@@ -263,3 +265,62 @@ def test_head_and_body_of_a_request_leave_in_one_write():
         connection.request("POST", "/x", body=b'{"a": 1}', headers={"Content-Type": "application/json"})
         assert len(writes) == 1
         assert writes[0].startswith(b"POST /x HTTP/1.1\r\n") and writes[0].endswith(b'\r\n\r\n{"a": 1}')
+
+
+class TestHeadersOfAnswers:
+    """Plain headers are not read by http.client's parser of e-mails, and mean the same."""
+
+    class Peer(io.RawIOBase):
+        """A connection on which these bytes come, at most `size` with each read."""
+
+        def __init__(self, raw, size):
+            self._rest, self._size = raw, size
+
+        def makefile(self, mode):
+            return io.BufferedReader(self)
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            piece, self._rest = self._rest[: self._size], self._rest[self._size :]
+            buffer[: len(piece)] = piece
+            return len(piece)
+
+    @staticmethod
+    def facts_of(response_class, raw, size):
+        response = response_class(TestHeadersOfAnswers.Peer(raw, size))
+        response.begin()
+        told = response.version, response.status, response.reason, response.length, response.chunked
+        return told, response.will_close, response.headers.items(), response.read()
+
+    @pytest.mark.parametrize("size", [7, 60, 8192])
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            b"Content-Type: application/json\r\nContent-Length: 2\r\nX-Empty:\r\n",
+            b"Transfer-Encoding: chunked\r\nConnection: close\r\n",
+            b"content-length:  2 \r\nX-Twice: a\r\nX-Twice:\tb:c\r\nX-Latin: \xe4\r\n",
+            b"Content-Length: 2\r\nX-Folded: one\r\n two\r\n",
+            b"Content-Length: 2\nX-Bare: line\n",
+            b"Content-Length: 2\r\nX-Return: a\rb\r\n",
+            b"Content-Length: 2\r\nno colon at all\r\nX-After: it\r\n",
+            b"X-Blank : before the colon\r\nContent-Length: 2\r\n",
+            b"From the post office\r\nContent-Length: 2\r\n",
+            b"",
+        ],
+    )
+    def test_what_they_say(self, headers, size):
+        """However odd they are, and however they come."""
+        body = b"2\r\nhi\r\n0\r\n\r\n" if b"chunked" in headers else b"hi"
+        raw = b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n" + body
+        ours = self.facts_of(RecordedHTTPConnection.response_class, raw, size)
+        assert ours == self.facts_of(http.client.HTTPResponse, raw, size)
+
+    @pytest.mark.parametrize("size", [100, 8192])
+    @pytest.mark.parametrize("count", [100, 101])
+    def test_too_many(self, size, count):
+        """Refused as http.client does, which counts the blank line, too."""
+        raw = b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * count + b"\r\n"
+        with pytest.raises(http.client.HTTPException, match="got more than 100 headers"):
+            self.facts_of(RecordedHTTPConnection.response_class, raw, size)

@@ -12,7 +12,13 @@ from Middleware.common.errors import BackendError
 from Middleware.services.discussion_folders import ArchiveRefused
 from Middleware.services.discussion_store import ChunkList, Entry
 from Middleware.services.file_memories import FileMemories
-from Middleware.workflows.memory.corrections import Corrections, Edited, Remembered
+from Middleware.workflows.memory.corrections import (
+    Corrections,
+    Edited,
+    MemoryChanged,
+    NoSuchMemory,
+    Remembered,
+)
 from Middleware.workflows.memory.file_writer import batch_places
 from Middleware.workflows.memory.reader import MemoryReader
 from Middleware.workflows.memory.vector_search import MemoryQuery, VectorSearch
@@ -427,8 +433,52 @@ class TestPins:
         assert found(store, "pays") == ["Mara pays."]
 
 
+class TestSeen:
+    """A memory that is another one by now than somebody saw is not changed."""
+
+    @pytest.fixture
+    def mine(self, corrections, store, files, facts):
+        """Corrections of one who saw all that there is now."""
+        return Corrections(store, seen={each.number: each.sum for each in corrections.all()})
+
+    def test_what_is_as_it_was_seen_is_corrected(self, mine, files):
+        mine.edit("f1", "new")
+        mine.pin("f2")
+        assert [each.text for each in mine.forget(["f3", "v1"]).gone] == ["m3", "Theo owes."]
+
+    @pytest.mark.parametrize("number", ["f2", "v2"])
+    def test_what_is_another_text_is_not(self, mine, corrections, store, number):
+        corrections.edit(number, "another")
+        states = store.kept_states.states
+        for change in (
+            lambda: mine.edit(number, "new"),
+            lambda: mine.pin(number),
+            lambda: mine.forget([number]),
+        ):
+            with pytest.raises(MemoryChanged, match=f"{number} was changed meanwhile"):
+                change()
+        assert store.kept_states.states == states
+
+    @pytest.mark.parametrize("number", ["f9", "state"])
+    def test_what_is_gone_is_nowhere(self, store, number, files):
+        with pytest.raises(NoSuchMemory, match=f"there is no {number}"):
+            Corrections(store, seen={number: "0" * 12}).edit(number, "new")
+
+
 class TestUndo:
     """undo."""
+
+    def test_one_that_must_be_the_newest(self, corrections, files, store):
+        """Each correction tells the state that undoes it."""
+        corrections.edit("f1", "new")
+        first = corrections.kept
+        corrections.pin("f2")
+        assert store.kept_states.states == [first, corrections.kept]
+        with pytest.raises(MemoryChanged, match="no longer the newest"):
+            corrections.undo(first)
+        corrections.undo(corrections.kept)
+        corrections.undo(first)
+        assert [entry.text for entry in files.load()] == ["m1", "m2", "m3", "m4", "m5"]
 
     def test_everything_is_as_before(self, corrections, files, facts, store):
         names = ("memories.json", "memory_ends.json", "memory_pins.json")

@@ -158,7 +158,7 @@ class ConsoleAgainAPI(ConsoleView):
     ) -> Batches:
         return open_answer(context, question, headers, place, self._repeat.rerun)
 
-    def headers_read(self, user: UserSettings) -> dict[str, str]:
+    def headers_read(self, user: UserSettings, life: RequestLife) -> dict[str, str]:
         return dict(self._repeat.headers)
 
     def task(self, body: JsonObject, headers: Mapping[str, Any], stream: bool) -> str | None:

@@ -96,7 +96,8 @@ function Form({ run, i, k, was }) {
         <button type="button" disabled=${!busy} onClick=${stop}>Stop</button></p></form>
     <div class="answers" aria-live="polite" aria-busy=${busy}>${answers.map((one) => html`<${Answered} key=${one.n}
       ...${one} />`)}</div>
-    <section class="msg assistant" aria-label="The answer of then"><h2>The answer of then</h2><${TextBox} id=${run.id}
+    <section class="msg assistant" aria-label="The answer of then"><h2>The answer of then
+      <span class="dim">took ${seconds((call.ended_s ?? 0) - (call.sent_s ?? 0))}</span></h2><${TextBox} id=${run.id}
       reference=${call.cleaned ?? call.raw} none="There is none." /></section>`;
 }
 

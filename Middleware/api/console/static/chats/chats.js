@@ -95,7 +95,7 @@ function ChatView({ user, id, place }) {
       ${!chat.turns.length && html`<p class="dim">No run of this chat is kept.</p>`}
       <ol>${chat.turns.map((turn) => html`<li key=${turn.n}><${TurnBox} turn=${turn} chosen=${turn.n === chosen}
         choose=${addressOf("chats", [user, id], { turn: turn.n })} /></li>`)}</ol></section>
-    <${Memory} path=${path} kinds=${chat.memory} why=${chat.why} turn=${chosen} /></div>
+    <${Memory} path=${path} kinds=${chat.memory} why=${chat.why} turn=${chosen} again=${again} /></div>
   </article>`;
 }
 

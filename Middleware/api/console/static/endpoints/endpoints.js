@@ -135,8 +135,8 @@ function Card({ one, again, loaded }) {
         ? html`<code>${piece}</code>` : piece))}</span>`}</p>`
     }
     <${Probe} one=${one} again=${again} />
-    ${one.used_by.length > 0 && html`<p class="usedby dim">used by ${one.used_by.map((path, at) => html`${at ? ", "
-      : ""}<${FileLink} path=${path} />`)}</p>`}
+    <p class="usedby dim">used by ${one.used_by.length ? one.used_by.map((path, at) => html`${at ? ", "
+      : ""}<${FileLink} path=${path} />`) : "no workflow that can be asked for"}</p>
   </li>`;
 }
 

@@ -33,9 +33,9 @@ export function Page() {
       label="The last hour in numbers" rows=${rows(data)} none="Nothing in the last hour." />` : html`<${Plots}
         data=${sinceFirst(data)} />`}
     ${data.keys && html`<${Keys} />`}
-    <p class="dim">Longer than an hour: the <a
-      href="#/help/costs">history</a>, or <code>/metrics</code> and the dashboard in docs (<a
-        href="#/help/metrics">how</a>).</p>
+    <p class="dim">${!data.history && html`For days and weeks, and what each user needed, <a
+      href="#/help/costs?at=keep-a-history">keep a history</a>. `}For other tools: <a
+      href="#/help/metrics"><code>/metrics</code></a>.</p>
   </div>`;
 }
 

@@ -2,6 +2,7 @@
 // The row of a run where the client has its answer: what it got, live while it goes out.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Facts } from "../shared/parts.js";
+import { addressOf } from "../shared/address.js";
 import { isActive } from "../shared/run_state.js";
 import { Box, TextBox } from "./texts.js";
 import { counted, costWords, number, seconds } from "../shared/words.js";
@@ -11,13 +12,23 @@ import { counted, costWords, number, seconds } from "../shared/words.js";
 /** @param {{run: Run, none: string, again: () => void}} props `none`: why there is no text */
 export function Answer({ run, none, again }) {
   useGrowth(run.state === "answering", again);
+  const text = run.answer;
+  const node = run.nodes.find(({ answers }) => answers);
+  const removed = (node?.calls.at(-1)?.raw?.chars ?? 0) - (text?.chars ?? 0);
   const facts = [
     ["ended by", run.finish],
     ["tokens", run.tokens !== null && `${run.about ? "about " : ""}${number(run.tokens)}`],
     ["first token", run.first_s !== null && seconds(run.first_s)],
     ["cost", run.cost && costWords(run.cost)],
+    [
+      "cleaned away",
+      text &&
+        run.state === "done" &&
+        removed > 0 &&
+        html`<a href=${addressOf("runs", [run.id], { node: node?.i ?? 0, tab: "came" })}>${counted(removed,
+          "character")}</a>`,
+    ],
   ];
-  const text = run.answer;
   return html`<${Facts} look="sum" facts=${facts} />
     ${run.error && html`<p class="notes bad">${run.error}</p>`}
     ${

@@ -91,6 +91,7 @@ export function RunView({ id, place, back, unasked }) {
 /** Why a text of the run is not there. @param {Run} run */
 function noText(run) {
   if (run.private) return PRIVATE;
+  if (run.state === "waiting") return "It has not begun yet.";
   return run.texts ? "There is none." : FORGOTTEN;
 }
 

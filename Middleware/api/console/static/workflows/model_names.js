@@ -61,9 +61,10 @@ function Told({ one }) {
   if (one.error)
     return html`<p class="notes bad"><${Mark} state="failed" /> A request for <b>${one.name}</b> is refused:
       ${" "}${one.error}</p>`;
+  const file = !one.chooser && one.branches[0]?.file && html` <span class="dim">(${one.branches[0].file})</span>`;
   const why = one.fell_back && html`, because nothing is called that and the default of ${one.user} answers`;
   return html`<p class=${one.fell_back ? "notes" : "notes quiet"}><${Mark} state=${one.fell_back ? "trouble"
-    : "done"} plain /> <b>${one.name}</b> would run <${Runs} one=${one} />${why}.</p>`;
+    : "done"} plain /> <b>${one.name}</b> would run <${Runs} one=${one} />${file}${why}.</p>`;
 }
 
 /** @param {{label: string, names: NameAnswer[]}} props */
@@ -102,7 +103,7 @@ export function shortPath(file, user) {
 function SaidIn({ one }) {
   if (!one.said_in) return null;
   const { file, setting } = one.said_in;
-  if (!file) return html`<span class="dim">its folder</span>`;
+  if (!file) return html`<span class="dim">the folder's name</span>`;
   const alias = one.stands_for ? html` <span class="dim">stands for</span> <code>${one.stands_for}</code>` : "";
   const place = file.includes("/") ? html`<a href=${addressOf({ path: file, user: null })}>${file}</a>` : file;
   return html`${place}${setting && html` <span class="dim">${setting}</span>`}${alias}`;
