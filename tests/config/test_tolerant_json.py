@@ -49,6 +49,10 @@ BROKEN = [
     ("half-a-character-as-key", b'{"\\uDE00": 1} // x', "\\ude00 is only half of a character"),
     ("deep-with-comment", b"//\n" + b"[" * 200_000, "nested too deeply"),
     ("html", b"<html>", ".json:1:1: "),
+    ("place-of-half-a-character", b'{\n "a": "x\\ud83d"}', ".json:2:9: "),
+    ("place-of-digits-without-end", b'{\n "a": ' + b"1" * 5000 + b"}", ".json:2:7: "),
+    ("place-of-no-number", b'{\n "a": NaN}', ".json:2:7: "),
+    ("place-of-a-number-that-is-too-large", b'{\n "a": 1e999}', ".json:2:7: "),
 ]
 
 
