@@ -420,6 +420,16 @@ class TestFailure:
         assert len(good.requests) == 6
         assert pauses == []
 
+    def test_what_comes_later_in_an_answer_says_nothing(self, house, known):
+        """The server has answered: it is there."""
+        house.server()
+        house.endpoint(A, B)
+        gone = BackendError("e", "connect_error", "refused")
+        stops = [addresses.Stop(A, addresses.servers_of(house.service().endpoint).gate(A)) for _ in range(2)]
+        stops[0].note_answer()
+        assert stops[0].note_failure(gone) is False and not known.is_out(A)
+        assert stops[1].note_failure(gone) is True and known.is_out(A)
+
     def test_an_address_that_is_out_is_not_asked(self, house, rig):
         """Within its 5 seconds: the first failure is the only one."""
         bad = house.server(rig.json_answer({"error": "no"}, "503 X"))

@@ -44,6 +44,12 @@ class TestHeld:
 
 
 class TestKept:
+    @pytest.mark.parametrize("left_out", [1, 70_000])
+    def test_what_was_cut_before_stays_as_it_is(self, left_out):
+        """How much was left out is not forgotten."""
+        cut = body(f"data:image/png;base64,{LARGE}")
+        assert asked_to_keep(cut, left_out) == (cut, left_out)
+
     def test_a_large_picture_is_its_length(self):
         asked = body(f"data:image/png;base64,{LARGE}", f"data:image/png;base64,{SMALL}")
         kept, left_out = asked_to_keep(asked, 0)

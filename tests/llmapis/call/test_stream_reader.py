@@ -352,6 +352,14 @@ class TestBodiesThatAreNoStream:
         reader.feed(lead.encode())
         assert reader.feed(rig.token("a").encode()) == tokens("a")
 
+    @pytest.mark.parametrize("cut", [1, 2, 3])
+    def test_a_byte_order_mark_before_them_may_be_cut(self, rig, cut):
+        """What was kept of it goes in front."""
+        reader = new_reader(content_type="application/json")
+        mark = b"\xef\xbb\xbf"
+        reader.feed(mark[:cut])
+        assert reader.feed(mark[cut:] + rig.token("a").encode()) == tokens("a")
+
     def test_bare_lines_called_json_for_an_sse_backend(self):
         """Many objects are no whole answer."""
         text = '{"choices":[{"delta":{"content":"a"}}]}\n{"choices":[{"delta":{"content":"b"}}]}\n'

@@ -10,7 +10,7 @@ import pytest
 
 from Middleware.services.backup import restoring
 from Middleware.services.backup.archive import BackupRefused, Manifest, StoredFile
-from Middleware.services.backup.restoring import lacking_space, plan_restore, refused_names
+from Middleware.services.backup.restoring import kept_files, lacking_space, plan_restore, refused_names
 
 
 def manifest(*names):
@@ -115,3 +115,12 @@ class TestRoom:
         free(1)
         made = plan("config/a", "discussions/trip/b", config="C", discussions="D")
         assert lacking_space(made) == [f"{tmp_path}: 2 bytes are needed, 1 are free"]
+
+
+def test_logs_and_other_backups_stay_where_they_are(tmp_path):
+    """However deep; nothing else does."""
+    stay = ["wilmerai.log", "a/wilmerai.log.3", "a/b/headrace-20261129T110954Z.zip"]
+    for name in (*stay, "notes.txt", "a/notes.log.txt", "a/b/memories.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert sorted(kept_files(tmp_path)) == sorted(tmp_path / name for name in stay)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from Middleware.services.backup.tree_use import (
     DataVersion,
     TreeBusy,
     enter_data,
+    folders_of,
     hold_all,
     newer_than_program,
     newest_backup,
@@ -152,6 +154,18 @@ class TestStart:
 
     def write(self, folder, version, **backups):
         (folder / "version.json").write_text(json.dumps({"version": version, "backups": backups}))
+
+    def test_the_folders_of_an_installation(self, tmp_path):
+        """Those that are there, each once; discussions are below the data unless the command line says else."""
+        for name in ("Configs", "DiscussionIds", "history", "chats"):
+            (tmp_path / name).mkdir()
+        facts = self.facts(tmp_path)
+        configs = tmp_path / "Configs"
+        assert folders_of(facts) == [tmp_path, configs, tmp_path / "DiscussionIds"]
+        more = replace(facts, discussion_directory=tmp_path / "chats", history_directory=tmp_path / "history")
+        assert folders_of(more) == [tmp_path, configs, tmp_path / "chats", tmp_path / "history"]
+        configs.rmdir()
+        assert folders_of(replace(facts, discussion_directory=tmp_path / "gone")) == [tmp_path]
 
     def test_it_notes_this_version(self, tmp_path):
         enter_data(self.facts(tmp_path))
