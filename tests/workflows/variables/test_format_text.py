@@ -94,6 +94,33 @@ def test_the_result_says_what_is_unknown():
     assert (outer.unknown, outer.complete) == ({"nope", "who"}, False)
 
 
+CONFIGURED = {"town": "Brest", "place": "in {town}", "greeting": "Hello {n}!"}
+
+
+class Configured:
+    """Texts of the configuration, one of which names a value of the run."""
+
+    def find(self, name):
+        if name == "n":
+            return Found("7", live=False, origin=Origin.RUN)
+        return Found(CONFIGURED[name], live=True, origin=Origin.STATIC) if name in CONFIGURED else None
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("{town:>7}", [Piece("  Brest", Origin.STATIC)]),
+        ("{town!r}", [Piece("'Brest'", Origin.STATIC)]),
+        ("{place:>10}", [Piece("  in Brest", Origin.STATIC)]),
+        ("{greeting:<10}", [Piece("Hello ", Origin.STATIC), Piece("7!  ", Origin.RUN)]),
+        ("{greeting:>10}", [Piece("  Hello 7!", Origin.RUN)]),
+    ],
+)
+def test_a_text_that_is_formatted_is_static_up_to_the_first_value_of_the_run(text, pieces):
+    """All of it where it holds none; nothing of it where its beginning has changed."""
+    assert fill_pieces(text, Configured()).pieces == pieces
+
+
 def test_pieces_say_where_they_come_from():
     """The text, its configuration, the run."""
     assert fill_pieces("a{w}", Values()).pieces == [
