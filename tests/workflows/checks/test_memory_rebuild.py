@@ -506,6 +506,16 @@ class TestVectors:
         assert rebuild(VECTORS).run(nothing) == 3
         assert summaries(VectorDatabase(store).path) == ["old"]
 
+    def test_a_model_that_was_not_believed_is_asked_anew(self, rebuild, store, model, folders):
+        """What it said is kept nowhere."""
+        VectorDatabase(store).save(ChunkRecord("h", ("h",)), [{"title": "t", "summary": "old"}], after=None)
+        model.replies = ["[]"] * 3
+        assert rebuild(VECTORS).run(nothing) == 3
+        assert [path.name for path in folders.root.iterdir()] == ["d"]
+        model.replies = [json.dumps({"summary": "s"})] * 3
+        assert rebuild(VECTORS).run(nothing) == 0
+        assert summaries(VectorDatabase(store).path) == ["s"] * 3
+
     def test_the_next_chat_knows_its_messages(self, rebuild, store):
         """The chunks are logged for the discussion, not for the place where they were made."""
         rebuild(VECTORS_OF_HELLO).run(nothing)

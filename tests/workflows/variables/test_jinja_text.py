@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.workflows.variables.jinja_text import jinja_names, render
+from Middleware.workflows.variables.jinja_text import jinja_name_places, jinja_names, render
 
 
 def test_names_of_a_template():
@@ -14,6 +16,28 @@ def test_names_of_a_template():
         "b",
         "messages",
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ n }}",
+        "{{\r\nn }}",
+        "{{ \r\n n\r\n}}",
+        "\r\n{{n}}",
+        "\r\n\r\n{{\r\n\r\nn}}\r\n{{ n }}",
+        "a\r\n {%- if n -%} \r\n{{\r\nn }}{% endif %}",
+        "a\nb\r{{\n n }}\r\n{{ n }}",
+    ],
+)
+def test_the_places_of_names_are_those_of_the_text_as_it_was_written(text):
+    """Line ends of Windows are two characters there, and one for Jinja."""
+    written = [match.start() for match in re.finditer("n", text.replace("endif", "e****"))]
+    assert [(place.start, place.end) for place in jinja_name_places(text)] == [(at, at + 1) for at in written]
+
+
+def test_a_template_that_does_not_parse_has_no_places():
+    assert list(jinja_name_places("{{ n }}{% for %}")) == []
 
 
 def test_a_wrong_template_names_its_line():
