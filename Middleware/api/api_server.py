@@ -31,6 +31,7 @@ from Middleware.api.requests.access import OPEN_PATHS, ServerRules
 from Middleware.api.requests.answering import log_failure
 from Middleware.api.requests.key_check import MISSING, KeyCheck
 from Middleware.api.requests.model_names import served_users
+from Middleware.api.requests.repeats import without_lost_pictures
 from Middleware.api.requests.request_life import reply_to
 from Middleware.api.traces.switch import captures_texts, traces_wanted, why_no_traces
 from Middleware.api.wsgi.doors import KNOWN, PROTOCOL, Doors, is_console, log_refusal
@@ -46,9 +47,11 @@ from Middleware.common.errors import (
     let_go,
 )
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.key_ring import KeysInForce, keys_path
 from Middleware.config.loader import default_snapshot, outdated_files
+from Middleware.config.users import UserSettings
 from Middleware.protocols.base import PLAIN, ClientProtocol, ErrorReply
 from Middleware.services.fair_gate import FairGate, outgoing_gate
 from Middleware.services.history import HistoryFile, HistoryWriter, why_no_history
@@ -158,8 +161,20 @@ class ApiServer:
             has_keys=lambda: self.door.keys.ring is not None,
             keys=self._key_rows,
             can_read=lambda path: view_that_reads(path) is not None,
+            question_of=self._question_of,
         )
         self.console = self.door.console = ConsoleDoor(console, hub)
+
+    def _question_of(self, path: str, data: bytes, user: UserSettings) -> ClientQuestion:
+        """What a request asked that was kept. Raises ClientRequestError for one that cannot be read again."""
+        view = view_that_reads(path)
+        if view is None:
+            raise ClientRequestError(f"requests to {path} can't be read again")
+        with self.app.test_request_context(path):
+            reader = view.reader_of(data)
+            body = without_lost_pictures(reader.body_of(data))[0]
+            reader.check(body)
+            return reader.read_question(body, user)
 
     def _key_rows(self) -> tuple[int, list[KeyRow]] | None:
         """The table of keys on the Overview."""

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { applied } from "../../Middleware/api/console/static/workflows/json_edit.js";
 import {
-  answering, beside, groupsOf, indented, insertion, listIn, newNode, nodesPasted, retitled,
+  answering, beside, groupsOf, indented, insertion, insertions, listIn, newNode, nodesPasted, retitled,
 } from "../../Middleware/api/console/static/workflows/node_list.js";
 
 const field = (name, more = {}) => ({ name, required: false, kinds: ["string"], enum: null, default: null, description: "", common: false, group: "own", form: "line", fills: true, ...more });
@@ -29,7 +29,8 @@ describe("a new node", () => {
 
 describe("what is pasted", () => {
   test("one node or a list of them", () => assert.deepEqual([nodesPasted('{"a": 1}').nodes.length, nodesPasted('[{"a": 1}, {"b": 2}]').nodes.length], [1, 2]));
-  test("no node at all", () => assert.deepEqual(["words", "[]", "{}", "7"].map(nodesPasted), [null, null, null, null]));
+  test("the nodes of a whole workflow", () => assert.deepEqual(nodesPasted('{"x": 1, "nodes": [{"a": 1}, {"b": 2}]}').nodes, ['{"a": 1}', '{"b": 2}']));
+  test("no node at all", () => assert.deepEqual(["words", "[]", "{}", "7", '{"nodes": []}', "[7]"].map(nodesPasted), [null, null, null, null, null, null]));
   test("a secret that was masked is empty", () => assert.deepEqual(nodesPasted('{"key": "***"}'), { nodes: ['{"key": ""}'], masked: true }));
   test("gets a new title, and lines as deep as here", () => {
     const text = '[\n    {"title": "A"}\n]';
@@ -67,4 +68,21 @@ test("a text that changed meanwhile is asked for again", async () => {
   const { steps, lost } = await insertion({ text: () => text, user: "mira", renumber }, 1, () => '{"title": "new"}');
   assert.deepEqual(asked.map((body) => [body.text, body.insert, body.user]), [["[]", 1, "mira"], [text, 1, "mira"]]);
   assert.deepEqual([after(text, steps).map(({ title }) => title), lost], [["new", "typed"], ["told"]]);
+});
+
+test("of several nodes that come in, numbers follow for each, and each has a title of its own", async () => {
+  const text = '[{"title": "A"}, {"title": "B", "prompt": "{agent2Output}"}]';
+  const asked = [];
+  const renumber = async (body) => {
+    asked.push([body.insert, JSON.parse(body.text).map(({ title = "" }) => title).join()]);
+    const at = body.text.indexOf("agent") + 5;
+    return { changes: [[at, at + 1, String(Number(body.text[at]) + 1)]], lost: ["told"] };
+  };
+  const writes = ['{"title": "A"}', '{"title": "A", "prompt": "{agent2Output}"}'].map((node) => (now, list) => retitled(node, list));
+  const { steps, lost } = await insertions({ text: () => text, user: "", renumber }, 2, writes);
+  assert.deepEqual(asked, [[2, "A,B"], [2, "A,,B"]]);
+  assert.deepEqual(after(text, steps), [
+    { title: "A" }, { title: "A 2" }, { title: "A 3", prompt: "{agent2Output}" }, { title: "B", prompt: "{agent4Output}" },
+  ]);
+  assert.deepEqual(lost, ["told"]);
 });

@@ -126,7 +126,19 @@ class Again:
     def why_not(self) -> str:
         return next(self._obstacles(), "")
 
+    @property
+    def why_not_read(self) -> str:
+        """Why what the client asked cannot be read again; empty: it can."""
+        return next(self._unreadable(), "")
+
     def _obstacles(self) -> Iterator[str]:
+        yield from self._unreadable()
+        yield from self._wrong_files()
+        self._tell_of_request()
+        if self._asked_start is not None:
+            yield from self._wrong_start()
+
+    def _unreadable(self) -> Iterator[str]:
         run = self.run
         if run.private:
             yield "This run is private, so nothing was kept that could be sent again."
@@ -138,10 +150,6 @@ class Again:
             yield "The client's request is not kept."
         if run.asked_left_out:
             yield "The client's request was too long to be kept whole."
-        yield from self._wrong_files()
-        self._tell_of_request()
-        if self._asked_start is not None:
-            yield from self._wrong_start()
 
     def _wrong_files(self) -> Iterator[str]:
         try:
@@ -206,7 +214,7 @@ class Again:
 
     def tell_of_left_out(self) -> None:
         """Of nodes that write and have no old output to stand in for them."""
-        old = self._known(self.file, self.nodes)
+        old = self.known(self.file, self.nodes)
         for one in self.writes:
             if one["node"] != TIMES and one["node"] not in old:
                 self.told.append(
@@ -220,10 +228,10 @@ class Again:
         writing = (
             number for number in self.writing.of_nodes(file, nodes) if not is_own or number not in boxes
         )
-        old = self._known(file, nodes)
+        old = self.known(file, nodes)
         return {number: old.get(number, KeptNode()) for number in {*before, *writing}}
 
-    def _known(self, file: str, nodes: Sequence[Mapping[str, Any]]) -> dict[int, KeptNode]:
+    def known(self, file: str, nodes: Sequence[Mapping[str, Any]]) -> dict[int, KeptNode]:
         """The whole outputs of a file's nodes in the run, as far as they are the same nodes."""
         return {
             number: KeptNode(node.output, _whole(node.thoughts), node.values)
@@ -260,7 +268,7 @@ def look_at_again(ask: Ask, run_id: str) -> JsonObject:
     ask.words("from")
     run = run_of(ask, run_id)
     start = ask.number("from", 0, 1, 1_000_000) or None
-    again = Again(run, ask.hub.snapshot(), start, _can_read(ask, run))
+    again = Again(run, ask.hub.snapshot(), start, can_read(ask, run))
     if why := again.why_not:
         return {"may": False, "why": why, "writes": [], "told": []}
     again.tell_of_left_out()
@@ -308,7 +316,7 @@ def repeat_of(ask: Ask, fields: Mapping[str, Any]) -> Repeat:
     if fields["text"] is not None:
         ask.require_right("save")
         snapshot = _with_text(snapshot, Again(run, snapshot, start, True).file, fields["text"])
-    again = Again(run, snapshot, start, _can_read(ask, run))
+    again = Again(run, snapshot, start, can_read(ask, run))
     if why := again.why_not:
         raise ViewRefused(409, why)
     return Repeat(
@@ -332,7 +340,8 @@ def _with_text(snapshot: ConfigSnapshot, file: str, text: str) -> ConfigSnapshot
     return draft_snapshot(snapshot, file, checked_bytes(snapshot, file, text, read_held(snapshot, place)))
 
 
-def _can_read(ask: Ask, run: RunTrace) -> bool:
+def can_read(ask: Ask, run: RunTrace) -> bool:
+    """Whether a request like that of the run can be read again."""
     return ask.hub.can_read(split_address(run.path)[0])
 
 

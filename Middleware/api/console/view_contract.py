@@ -34,9 +34,11 @@ from Middleware.api.requests.access import (
 )
 from Middleware.api.requests.request_body import read_body
 from Middleware.api.requests.request_fields import json_body, typed_fields
+from Middleware.common.request_context import ClientQuestion
 from Middleware.common.types import JsonObject
 from Middleware.config.key_file import KeyEntry
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.users import UserSettings
 from Middleware.config.validation import describe_value
 from Middleware.services.key_limits import KeyNumbers
 from Middleware.services.loaded_models import LoadedModels
@@ -329,7 +331,7 @@ class Hub:
     none. `loaded`: what model servers have loaded; `tell_loaded(models)`: who wants to know which models are
     loaded, each as `(endpoint, model)`. `probes`: of endpoints, those that run and the last of each;
     `searches`: for servers. `can_read(path)`: a request to this route can be read again, to be asked once
-    more.
+    more; `question_of(path, body, user)`: what such a request asked, which raises ClientRequestError.
     `has_keys()`: there is a keys file; `keys()`: how many keys it has, and the rows of some, else None.
     """
 
@@ -353,6 +355,9 @@ class Hub:
     has_keys: Callable[[], bool] = lambda: False
     keys: Callable[[], tuple[int, list[KeyRow]] | None] = lambda: None
     can_read: Callable[[str], bool] = lambda path: False
+    question_of: Callable[[str, bytes, UserSettings], ClientQuestion] = lambda path, body, user: (
+        ClientQuestion([])
+    )
 
 
 class Ask:

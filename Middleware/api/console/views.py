@@ -21,6 +21,7 @@ from Middleware.api.console import (
     call_views,
     chat_corrections,
     chat_views,
+    dry_run_views,
     edit_views,
     endpoint_views,
     events,
@@ -35,8 +36,6 @@ from Middleware.api.console import (
     workflow_files,
 )
 from Middleware.api.console.call_views import NO_RUN, run_of
-from Middleware.api.console.config_files import config_file
-from Middleware.api.console.file_views import checked_bytes, read_held
 from Middleware.api.console.recorder import MOST_PINNED, Cut
 from Middleware.api.console.run_texts import (
     RUN_STATES,
@@ -49,15 +48,11 @@ from Middleware.api.console.run_texts import (
 )
 from Middleware.api.console.shapes import KEPT, ODD, SLOW, Look, name_asked
 from Middleware.api.console.view_contract import NO_FILE, ApiRoute, Ask, Hub, Reply, ViewRefused
-from Middleware.api.requests.chat_messages import check_messages, internal_messages
 from Middleware.api.wsgi.doors import on_one_line
 from Middleware.common.asker import NO_NAME
-from Middleware.common.errors import ConfigError, MiddlewareError, RequestCancelled, let_go
-from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request
-from Middleware.common.secrets import mask_secrets, mask_text, without_quoted_secrets
+from Middleware.common.errors import ConfigError, MiddlewareError, let_go
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
-from Middleware.config.drafts import draft_snapshot
 from Middleware.config.endpoints import endpoint_names, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import WORKFLOWS
@@ -66,87 +61,12 @@ from Middleware.config.validation import describe_value
 from Middleware.config.workflows import folders_to_try, list_workflow_files
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import RunTrace
-from Middleware.utilities.config_masks import shown_value, told_of_file
+from Middleware.utilities.config_masks import told_of_file
 from Middleware.utilities.text_utils import sentence_of
-from Middleware.workflows.checks.dry_run import DryNode, DryRun
 from Middleware.workflows.checks.workflow_check import node_places
 from Middleware.workflows.handlers.node_types import known_type
 
 logger = logging.getLogger(__name__)
-
-
-# --------------------------------------------------------------------------
-# POST `dry-run`: a workflow file walked without a model, saved or not. Source: spec console.md 9.8.
-
-
-HELLO = [{"role": "user", "content": "Hello"}]
-
-
-def dry_run(ask: Ask) -> JsonObject:
-    """`{"nodes": [...], "error"}`: what was walked, and the sentence of the failure that ended the walk, if
-    one did.
-    """
-    fields = ask.fields(path=str, user=str, messages=list | None, text=str | None, stub=str | None)
-    snapshot = ask.hub.snapshot()
-    if fields["user"] not in ask.hub.served_users():
-        allowed = ", ".join(ask.hub.served_users())
-        raise ViewRefused(400, f"user: found {describe_value(fields['user'])}, allowed: {allowed}")
-    messages = check_messages(HELLO if fields["messages"] is None else fields["messages"])
-    place = config_file(snapshot.root, fields["path"])
-    if fields["text"] is not None:
-        ask.require_right("save")
-        raw = checked_bytes(snapshot, place.file, fields["text"], read_held(snapshot, place))
-        snapshot = draft_snapshot(snapshot, place.file, raw)
-    user = load_user(snapshot, fields["user"])
-    request = RequestContext("dry-run", user.name, "openaichatcompletion", snapshot=snapshot)
-    walk = DryRun(user, request, fields["stub"])
-    error = _walk_file(walk, place.file, ClientQuestion(internal_messages(messages, user)))
-    sent_with = {secret for node in walk.nodes for sent in node.sent for secret in sent.secrets}
-    secrets = sorted(sent_with.union(ask.hub.secrets), key=len, reverse=True)  # one may begin another
-    nodes = [_mask_values(_node_json(node), secrets) for node in walk.nodes]
-    return {"nodes": nodes, "error": error and mask_secrets(error, *secrets)}
-
-
-def _walk_file(walk: DryRun, file: str, question: ClientQuestion) -> str | None:
-    """Walk the file; the sentence of the failure that ended the walk, None: it went to its end."""
-    folder, _, name = file.removeprefix(f"{WORKFLOWS}/").removesuffix(".json").rpartition("/")
-    with enter_request(walk.request):
-        try:
-            for _ in walk.open_run(name, question, folder=folder):
-                continue
-        except RequestCancelled:
-            raise
-        except MiddlewareError as error:
-            return without_quoted_secrets(sentence_of(str(error)))
-    return None
-
-
-def _node_json(node: DryNode) -> JsonObject:
-    return {
-        "workflow": node.workflow,
-        "number": node.number,
-        "type": node.type,
-        "title": node.title,
-        "depth": node.depth,
-        "answers": node.answers,
-        "fields": shown_value(node.fields),
-        "sent": [{"url": sent.url, "headers": dict(sent.headers), "body": sent.body} for sent in node.sent],
-        "notes": node.notes,
-        "output": node.output,
-    }
-
-
-def _mask_values(value: Any, secrets: Iterable[str]) -> Any:
-    """A copy in which no text holds a secret."""
-    if isinstance(value, str):
-        said = mask_secrets(value, *secrets)
-        return mask_text(said) or said
-    if isinstance(value, dict):
-        return {key: _mask_values(item, secrets) for key, item in value.items()}
-    return [_mask_values(item, secrets) for item in value] if isinstance(value, list | tuple) else value
-
-
-DRY_RUN_ROUTES = (ApiRoute("POST", "dry-run", "act", dry_run),)
 
 
 # --------------------------------------------------------------------------
@@ -413,7 +333,7 @@ MODULES: tuple[tuple[ApiRoute, ...], ...] = (
     help_index.HELP_ROUTES,
     file_views.ROUTES,
     edit_views.EDIT_ROUTES,
-    DRY_RUN_ROUTES,
+    dry_run_views.DRY_RUN_ROUTES,
     again.AGAIN_ROUTES,
     NAME_ROUTES,
     model_name_views.MODEL_NAME_ROUTES,

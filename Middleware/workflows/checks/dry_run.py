@@ -7,7 +7,7 @@ would write or leave the process is not run. Files are read, never written. Sour
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from threading import Semaphore
@@ -30,13 +30,16 @@ from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.readings_ahead import Reading
+from Middleware.services.rerun import KeptNode, KeptNodes
 from Middleware.services.run_trace import TracedNode
 from Middleware.services.token_ratios import Model
+from Middleware.workflows.checks.workflow_check import names_written
 from Middleware.workflows.dispatch.llm_dispatch import LLMDispatchService
 from Middleware.workflows.handlers.base.base_workflow_node_handler import WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import known_type, node_handler
 from Middleware.workflows.managers.workflow_manager import WorkflowManager
 from Middleware.workflows.models.execution_context import (
+    CleanText,
     ExecutionContext,
     LlmCall,
     NodeResult,
@@ -46,9 +49,10 @@ from Middleware.workflows.models.execution_context import (
 )
 from Middleware.workflows.processors.node_context import NodeContext
 from Middleware.workflows.processors.read_ahead import ReadAhead
-from Middleware.workflows.processors.run import Run, title_of
+from Middleware.workflows.processors.run import NOTHING_KEPT, Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
 from Middleware.workflows.streaming.response_handler import whole_chunk
+from Middleware.workflows.variables.workflow_variable_manager import value_of
 
 # --------------------------------------------------------------------------
 # What stands in a dry run for the output of a script or a service: a text that anything can be taken out
@@ -126,7 +130,7 @@ class Sent:
 @dataclass(slots=True)
 class DryNode:
     """One node of the walk. `config`: as written. `fields`: with variables filled. `answers`: its text is
-    what the user gets.
+    what the user gets. `variables`: what each that its texts name is.
     """
 
     workflow: str
@@ -137,6 +141,7 @@ class DryNode:
     answers: bool
     config: NodeConfig = field(default_factory=dict)
     fields: JsonObject = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     output: str = ""
@@ -167,6 +172,9 @@ class DryCall:
     ahead: str = ""
 
 
+Given = Callable[[str, Sequence[NodeConfig]], KeptNodes]
+"""What nodes of a workflow file gave in an earlier run, in place of stubs: by its path and its nodes."""
+
 ROUTING = ("", 0)
 """The place of the user's routing among nodes: its `conditionalKey` is the category that is chosen."""
 
@@ -176,8 +184,10 @@ class DryRun(WorkflowManager):
     what servers would read, in order.
 
     `stub_output`: what each model says; `answer`: what the one says that answers the user. `changes`: nodes
-    that are walked with other fields. `discussions`: a folder of the walk's own; with it nodes that keep what
-    they make in a discussion run, times are kept, and what would be read ahead counts.
+    that are walked with other fields. `given`: what nodes of a workflow that no node called gave earlier;
+    they are told as all others, and call nothing. `tells_variables`: nodes say what their variables are.
+    `discussions`: a folder of the walk's own; with it nodes that keep what they make in a discussion run,
+    times are kept, and what would be read ahead counts.
     """
 
     def __init__(
@@ -188,12 +198,15 @@ class DryRun(WorkflowManager):
         *,
         answer: str | None = None,
         changes: NodeChanges = NO_CHANGES,
+        given: Given | None = None,
+        tells_variables: bool = False,
         discussions: Path | None = None,
     ) -> None:
         super().__init__(user, request)
         self.state.fronts = None  # a first turn, of which nothing is remembered
         self.state.discussions = self.discussions = discussions
         self.stub_output, self.answer, self.changes = stub_output, answer, changes
+        self.given, self.tells_variables = given, tells_variables
         self.nodes: list[DryNode] = []
         self.calls: list[DryCall] = []
         self.kept_something = False
@@ -234,8 +247,10 @@ class _DryProcessor(WorkflowProcessor):
     def __init__(self, run: Run, walk: DryRun) -> None:
         super().__init__(run, walk.run_child)
         self._walk = walk
+        file = run.file.file
+        is_first = walk.given is not None and len(run.chain) == 1
+        self._given = walk.given(file, self._nodes) if walk.given and is_first else NOTHING_KEPT
         if walk.changes:
-            file = run.file.file
             self._nodes = tuple(
                 {**node, **walk.changes.get((file, number), {})} for number, node in enumerate(self._nodes, 1)
             )
@@ -250,10 +265,12 @@ class _DryProcessor(WorkflowProcessor):
         handler = node_handler(context.config.get("type"))
         node = _dry_node(context)
         node.fields = _filled_fields(context)
+        node.variables = _variables(context) if self._walk.tells_variables else {}
         self._walk.nodes.append(node)
         context = replace(context, dry_node=node)
-        node.notes = handler.dry_notes(context)
-        result = self._result_of(handler, context)
+        kept = self._given.get(context.node_number)
+        node.notes = handler.dry_notes(context) if kept is None else []
+        result = self._result_of(handler, context) if kept is None else self._earlier_result(context, kept)
         result = self._with_values(context, result)
         node.notes += [
             f"{path} is a stub here: only a run can tell what it is" for path in self._taken_warnings()
@@ -268,6 +285,13 @@ class _DryProcessor(WorkflowProcessor):
             return handler.handle(context)
         asked = handler.first_call(context)
         return context.stub_object() if asked is None else context.stop_call(LlmCall(), asked)
+
+    def _earlier_result(self, context: _DryContext, kept: KeptNode) -> NodeResult:
+        """What the node gave in an earlier run, with its thoughts."""
+        context.notes.thinking.extend(kept.thoughts)
+        self._keep_values(context, kept.values)
+        result: NodeResult = CleanText(kept.output) if isinstance(kept.output, str) else kept.output
+        return result
 
     def _runs(self, handler: WorkflowNodeHandler) -> bool:
         keeps = handler.KEEPS_TO_DISCUSSION and self._walk.discussions is not None
@@ -445,6 +469,13 @@ def _filled_fields(context: ExecutionContext) -> JsonObject:
     fields = {name: fill_value(name, value) for name, value in context.config.items() if name not in left_out}
     shown: JsonObject = mask_config(fields)
     return shown
+
+
+def _variables(context: _DryContext) -> dict[str, str]:
+    """What each variable is that the node's texts name; unknown ones are left out."""
+    source = context.source(steady=True)
+    names = dict.fromkeys(name for _, name in names_written(context.config))
+    return {name: value for name in names if (value := value_of(name, source)) is not None}
 
 
 def _shown_value(value: Any) -> str:

@@ -138,6 +138,18 @@ def fill(text: str, source: VariableSource) -> str:
     return join_pieces(_format_pieces(text, source, names))
 
 
+def value_of(name: str, source: VariableSource) -> str | None:
+    """A variable as it would stand in a text of the node; None: nobody knows it. Raises ConfigError as `fill`
+    does.
+    """
+    names = AllNames(source)
+    if names.find(name) is None:
+        return None
+    if source.node.get("jinja2"):
+        return jinja_text.render(f"{{{{ {name} }}}}", names)
+    return join_pieces(fill_pieces(f"{{{name}}}", names).pieces)
+
+
 def fill_early(text: str, source: VariableSource, *, with_outputs: bool = False) -> str:
     """`endpointName`, `preset`, numeric fields: workflow variables and agent inputs only, format syntax.
 

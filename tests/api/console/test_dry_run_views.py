@@ -16,7 +16,19 @@ NODE = {
     "endpointName": "Big",
     "prompt": "say {chat_user_prompt_last_one}",
 }
-KEYS = ("workflow", "number", "type", "title", "depth", "answers", "fields", "sent", "notes", "output")
+KEYS = (
+    "workflow",
+    "number",
+    "type",
+    "title",
+    "depth",
+    "answers",
+    "fields",
+    "variables",
+    "sent",
+    "notes",
+    "output",
+)
 
 
 def walk(house, rights=("look", "act", "save"), **fields):

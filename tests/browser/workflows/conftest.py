@@ -16,6 +16,8 @@ from tests.e2e.conftest import Server, backend, launch
 __all__ = ("backend", "launch")
 
 KEY = "console-key-of-the-tests"
+GUARD_MS = 75
+"""For so long CodeMirror's list of completions takes no key (`interactionDelay`)."""
 EDIT = ("--console", "edit", "--console-key", KEY)
 
 
@@ -86,3 +88,10 @@ def write_example(server: Server) -> None:
     """The files of the example, as they are at first."""
     for path, content in files(server.public).items():
         write_text(server, path, content)
+
+
+def take(page: Any) -> None:
+    """Enter, once the editor takes it for the list: right behind its opening it still belongs to the text."""
+    seen = page.evaluate("performance.now()")
+    until(page, f"performance.now() - {seen} > {GUARD_MS}")
+    page.keyboard.press("Enter")

@@ -10,13 +10,11 @@ import sys
 import pytest
 
 from tests.browser.conftest import until
-from tests.browser.workflows.conftest import write_example, write_text
+from tests.browser.workflows.conftest import take, write_example, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
 from tests.e2e.conftest import HOUSE
 from tests.patience import PATIENCE_S
 
-GUARD_MS = 75
-"""For so long CodeMirror's list of completions takes no key (`interactionDelay`)."""
 TEMPLATES = ("chat", "draft-critic-answer", "parallel", "branch", "router", "agent", "memory", "empty")
 
 
@@ -44,13 +42,6 @@ def offered(page):
     page.wait_for_selector(".cm-tooltip-autocomplete li")
     page.wait_for_timeout(150)
     return page.locator(".cm-completionLabel").all_inner_texts()
-
-
-def take(page):
-    """Enter, once the editor takes it for the list: right behind its opening it still belongs to the text."""
-    seen = page.evaluate("performance.now()")
-    until(page, f"performance.now() - {seen} > {GUARD_MS}")
-    page.keyboard.press("Enter")
 
 
 def validated(server):

@@ -8,10 +8,17 @@ import re
 import pytest
 
 from tests.browser.conftest import QUESTION, until
-from tests.browser.workflows.conftest import write_example
+from tests.browser.workflows.conftest import take, write_example
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
+from tests.e2e.fake_backend import Reply
 
 LONG = 'He said: "No." \\ and / left.\n\n\tTabs, \u00e9, \u4e2d, {{braces}}, {agent1Output}, \U0001f600\u200d\U0001f525 end. '
+
+PASTE = """(text) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+}"""
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ class TestForm:
         form.keyboard.press("Control+End")
         form.keyboard.type(" {agent4")
         form.wait_for_selector(".cm-tooltip-autocomplete li")
-        form.keyboard.press("Enter")
+        take(form)
         until(
             form,
             lambda: (
@@ -129,6 +136,47 @@ class TestForm:
         page.wait_for_selector('[data-field="prompt"] .cm-content')
         assert page.locator('[data-field="title"] input').get_attribute("readonly") is not None
         assert page.locator(".plus, .nodebar, .addfield").count() == 0
+
+
+class TestPreview:
+    """A text as the last run of the file fills it (workbench.md 1)."""
+
+    @pytest.fixture
+    def ran(self, served, tab, backend):
+        """The example with node 2, once it has run."""
+        backend.on("Draft: Hello", Reply(["a fine draft"]))
+        status, _ = served.post("/v1/chat/completions", {**QUESTION, "model": "mira"})
+        assert status == 200
+        page = tab(served, ADDRESS, side="form")
+        page.click('.node[data-n="2"]')
+        return page
+
+    def test_outputs_are_those_of_the_run(self, ran):
+        """With the length of each variable; a text that is changed is filled in anew."""
+        field = ran.locator('[data-field="prompt"]')
+        field.get_by_role("button", name="Preview").click()
+        filled = field.locator('[aria-label="The text, filled"]')
+        filled.wait_for()
+        assert filled.inner_text() == "Facts of a fine draft"
+        said = field.locator('[aria-label="What the variables are"] li').inner_text()
+        assert said.split() == ["agent1Output", "a", "fine", "draft", "4", "tokens"]
+        field.locator(".cm-content").click()
+        ran.keyboard.press("Control+a")
+        ran.keyboard.insert_text("{chat_user_prompt_last_one}: {agent1Output}")
+        filled.wait_for(state="detached")
+        field.get_by_role("button", name="Preview").click()
+        until(ran, lambda: filled.inner_text() == "Hello: a fine draft")
+
+    def test_a_reason_where_a_node_before_it_is_another_one(self, ran, looking):
+        looking.expected.append("409")
+        ran.click('.node[data-n="1"]')
+        ran.locator('[data-field="title"] input').fill("Other")
+        ran.click('.node[data-n="2"]')
+        field = ran.locator('[data-field="prompt"]')
+        field.get_by_role("button", name="Preview").click()
+        field.get_by_text(
+            "No preview: Node 1 is another one now, so its old output can't be used."
+        ).wait_for()
 
 
 class TestList:
@@ -179,6 +227,23 @@ class TestList:
         form.keyboard.press("Control+c")
         form.keyboard.press("Control+v")
         form.wait_for_selector('.node[data-n="2"] .ntitle:text-is("Draft 2")')
+
+    def test_several_nodes_are_pasted_at_once(self, served, form):
+        """Behind the card, each with a title that is new, and numbers follow; one undo takes all of it back."""
+        nodes = [{"title": "Draft", "type": "StaticResponse", "content": text} for text in ("a", "b")]
+        form.locator('.node[data-n="1"]').click()
+        form.locator('.node[data-n="1"]').focus()
+        form.wait_for_selector(".nodebar")
+        form.evaluate(PASTE, json.dumps(nodes))
+        form.wait_for_selector('.node[data-n="3"] .ntitle:text-is("Draft 3")')
+        save(form)
+        after = document(served)["nodes"]
+        assert [node["title"] for node in after[:4]] == ["Draft", "Draft 2", "Draft 3", "Facts"]
+        assert [node.get("content") for node in after[1:3]] == ["a", "b"]
+        assert after[6]["prompt"] == "{agent5Output} {agent6Output} {agent8Output}"
+        form.locator('[data-field="title"] input').focus()
+        form.keyboard.press("Control+z")
+        form.wait_for_selector('.node[data-n="2"] .ntitle:text-is("Facts")')
 
     def test_another_node_answers(self, served, form):
         form.locator('.node[data-n="4"]').click()

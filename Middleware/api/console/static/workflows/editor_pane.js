@@ -14,7 +14,8 @@ import { isWorkflow, kindOf } from "./workflow_place.js";
  * @typedef {import("./completion.js").Known} Known
  * @typedef {import("./file_view.js").View & {saving: import("./file_view.js").Saving, hand: {current:
  *   import("./text.js").Hand | null},
- *   n: number | null, choose: (n: number) => void, known: Known | null, focusOn: import("./file_view.js").FocusOn,
+ *   n: number | null, last: WorkflowFile["last"], choose: (n: number) => void, known: Known | null,
+ *   focusOn: import("./file_view.js").FocusOn,
  *   atLine: (line: number) => void, reason: string, ran: (run: any) => void}} Props
  */
 
@@ -53,6 +54,7 @@ export function EditorPane(props) {
         reason=${reason} restore=${restore} close=${() => lookBack(false)} />`}
       ${tab === "form" && !conflict && !looksBack && html`<div class="formpart">${Form ? html`<${Form} draft=${draft}
         hand=${hand} n=${props.n} choose=${props.choose} reason=${reason} known=${known} file=${file}
+        last=${props.last}
         focusOn=${props.focusOn}
         toText=${() => props.turnTo("text")} />` : html`<p class="formword dim" role="status">loading</p>`}</div>`}
       <div class="textpart" hidden=${conflict !== null || looksBack || tab === "form"}>

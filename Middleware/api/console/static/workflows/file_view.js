@@ -7,6 +7,7 @@ import { EditorPane, useKnown } from "./editor_pane.js";
 import { Missing } from "../shared/parts.js";
 import { Picture } from "./picture.js";
 import { guardLeaving, routeOf, whyNot } from "./saving.js";
+import { isActive } from "../shared/run_state.js";
 import { ask, state } from "../shared/server.js";
 import { nodeAtLine } from "./text_places.js";
 import { addressOf, isWorkflow } from "./workflow_place.js";
@@ -100,9 +101,11 @@ function OpenFile({ file, place, changed }) {
     choose(n);
   };
   const list = { hand, n: chosen, known, reason, choose: pick, say: saving.say, fail: saving.fail };
-  return html`${isWorkflow(file.path) && html`<${Picture} ...${view} ...${list} times=${ran ? timesIn(ran, file.path)
-      : file.last} />`}
-    <${EditorPane} ...${view} n=${chosen} known=${known} focusOn=${focusOn} choose=${choose} saving=${saving}
+  const times = ran ? timesIn(ran, file.path) : file.last;
+  const last = ran && isActive(ran) ? file.last : times;
+  return html`${isWorkflow(file.path) && html`<${Picture} ...${view} ...${list} times=${times} />`}
+    <${EditorPane} ...${view} n=${chosen} last=${last} known=${known} focusOn=${focusOn} choose=${choose}
+      saving=${saving}
       hand=${hand} atLine=${atLine} reason=${reason} ran=${setRan} />`;
 }
 

@@ -4,7 +4,7 @@
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { NOT_CALLED, stateWords } from "../endpoints/state_words.js";
 import { useAsked, useTold } from "../shared/asked.js";
-import { ask } from "../shared/server.js";
+import { ask, state } from "../shared/server.js";
 import { counted } from "../shared/words.js";
 import { namesOf, variables } from "./completion.js";
 import { Field } from "./form_field.js";
@@ -23,7 +23,7 @@ import { addressOf } from "./workflow_place.js";
  * @typedef {import("../endpoints/endpoints.js").Endpoint} Endpoint
  * @typedef {{draft: import("./file_view.js").Draft, hand: {current: import("./text.js").Hand | null}, n: number | null,
  *   choose: (n: number) => void, reason: string, known: Known | null, toText: () => void,
- *   file: import("./workflow_types.js").WorkflowFile,
+ *   file: import("./workflow_types.js").WorkflowFile, last: import("./workflow_types.js").WorkflowFile["last"],
  *   focusOn: import("./file_view.js").FocusOn}} Props
  */
 
@@ -179,13 +179,28 @@ export function focusField(box, name, at) {
 /** What helps to fill fields in: names that exist, variables, and how a placeholder looks.
  * @param {Props & {n: number, known: Known, root: Tree, endpoints: Endpoint[]}} props @param {Tree} node
  * @param {Problem[]} problems */
-function useHints({ draft, file, n, known, root, endpoints }, node, problems) {
+function useHints({ draft, file, last, n, known, root, endpoints }, node, problems) {
   const graph = draft.good?.graph;
   const hues = useMemo(() => huesOf(graph?.nodes ?? []), [graph]);
   const own = graph?.nodes.find((one) => one.n === n);
-  const given = useGiven(file, graph);
+  const { given, run } = useGiven(file.path, last, graph);
+  const mayFill = last && run && !run.private && state.value?.rights.includes("act");
   return {
     given,
+    filling: mayFill
+      ? {
+          ...last,
+          path: file.path,
+          n,
+          body: () => ({
+            path: file.path,
+            user: file.user,
+            run: last.id,
+            node: n,
+            ...(draft.isUnsaved() ? { text: draft.text.current } : {}),
+          }),
+        }
+      : null,
     namesFor: (/** @type {string} */ form) => {
       const list = namesOf(form);
       return list ? (known.names[list] ?? []) : [];
@@ -217,14 +232,15 @@ const healthOf = (one) => ({ state: one?.state ?? "quiet", words: one ? stateWor
 const OUTPUT = /^agent(\d+)Output$/;
 
 /**
- * What an output gave in the last run of the file; `words` empty: only its length is known, null: nothing is.
- * @param {import("./workflow_types.js").WorkflowFile} file
+ * The last run of a file, and what an output gave in it; `words` empty: only its length is known, null: nothing is.
+ * @param {string} path
+ * @param {Props["last"]} last
  * @param {import("./workflow_types.js").GraphShape | undefined} graph
- * @returns {(name: string) => {words: string, length: string} | null}
  */
-function useGiven({ path, last }, graph) {
+function useGiven(path, last, graph) {
   const run = useTold(last?.id ?? "", (signal) => ask(`runs/${encodeURIComponent(last?.id ?? "")}`, { signal }));
-  return (name) => {
+  /** @param {string} name @returns {{words: string, length: string} | null} */
+  const given = (name) => {
     const number = Number(OUTPUT.exec(name)?.[1] ?? 0);
     const now = graph?.nodes.find((node) => node.n === number);
     const ran = run.data?.nodes.find(
@@ -233,6 +249,7 @@ function useGiven({ path, last }, graph) {
     if (!ran?.output || (ran.title || ran.type) !== now?.title) return null;
     return { words: ran.output.start ?? "", length: counted(ran.output.chars, "character") };
   };
+  return { given, run: run.data };
 }
 
 /**

@@ -5,7 +5,8 @@ import { MARKS } from "../endpoints/state_words.js";
 import { addressOf } from "../shared/address.js";
 import { useFinder } from "../shared/finder.js";
 import { isJson, isNumberLike, labelOf, numberWritten } from "./form_model.js";
-import { TextField, namesIn } from "./text_field.js";
+import { RunTexts } from "./preview.js";
+import { TextField } from "./text_field.js";
 
 /**
  * @typedef {import("./form_model.js").Shown & {n: number, text: string, off: boolean, problems:
@@ -25,6 +26,7 @@ export function Field(props) {
   const isText = control === "text";
   const isWide = isText || ["texts", "map", "json"].includes(control);
   const label = labelOf(name);
+  const value = String(tree?.value ?? "");
   const said = summary(props);
   const leave = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Escape" || !isLarge || event.defaultPrevented) return;
@@ -50,7 +52,7 @@ export function Field(props) {
           words=${wordsOf(props)} isStrict=${isStrict(props)} usual=${field.default} within=${edits.within(name)}
           write=${(/** @type {string} */ written) => edits.write(name, written)} />`}
     <p class="why" id=${`${id}-why`}>${inCode(said)}</p>
-    ${isText && html`<${Given} text=${String(tree?.value ?? "")} hints=${hints} />`}
+    ${isText && html`<${RunTexts} name=${name} text=${value} hints=${hints} />`}
     ${field.form === "names:endpoints" && (tree?.value
       ? tree.value === hints.endpoint?.written && html`<${Endpoint} hints=${hints} />`
       : !off && html`<${NoEndpoint} changed=${hints.newNames} />`)}
@@ -60,21 +62,6 @@ export function Field(props) {
     ${field.group === "unknown" && !problems.length && html`<p class="fault note">This type does not know this field.
       ${description}</p>`}
   </div>`;
-}
-
-/**
- * What the placeholders of a text gave in the last run.
- * @param {{text: string, hints: import("./form.js").Hints}} props
- */
-function Given({ text, hints }) {
-  const rows = namesIn(text).flatMap((name) => {
-    const given = hints.given(name);
-    return given ? [{ name, ...given }] : [];
-  });
-  if (!rows.length) return null;
-  return html`<ul class="given" role="list" aria-label="What the placeholders gave in the last run">
-    ${rows.map(({ name, words, length }) => html`<li key=${name}><code>${name}</code><span>${words}</span>
-      <small>${length}</small></li>`)}</ul>`;
 }
 
 /** What stands in backquotes is code. @param {string} said */

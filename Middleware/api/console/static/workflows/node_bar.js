@@ -63,8 +63,11 @@ export function NodeBar(props) {
     const found = list.nodesPasted(text);
     if (!found) return fail("The clipboard holds no node.");
     const at = behind + 1;
-    const [first] = found.nodes;
-    insert(at, (now, nodes) => list.retitled(list.indented(first, now, nodes), nodes));
+    const writes = found.nodes.map(
+      (node) => (/** @type {string} */ now, /** @type {any} */ nodes) =>
+        list.retitled(list.indented(node, now, nodes), nodes),
+    );
+    run(list.insertions(doc, at, writes), at);
     if (found.masked) say("A secret that the page was not shown was left empty.");
     return true;
   };

@@ -51,28 +51,64 @@ export function nodeText(text, n) {
  * @typedef {Promise<{steps: Change[][], lost: string[]}>} Promised
  */
 
+/** @typedef {(text: string, list: Tree) => Change[]} Make an edit of the text as it is by then */
+
 /**
  * The edit with the numbers that follow it. Asked again where the text changed meanwhile.
  * @param {Doc} doc
- * @param {ListChange} change
- * @param {(text: string, list: Tree) => Change[]} make of the text in which the numbers are as they will be
+ * @param {ListChange} change asked once for each of `makes`
+ * @param {Make[]} makes behind each other; first of all the numbers are as they will be
+ * @param {Make} [hold] behind each asking: holds the place for what comes in
  * @returns {Promised}
  */
-async function renumbered(doc, change, make) {
+async function renumbered(doc, change, makes, hold) {
   for (;;) {
     const text = doc.text();
-    const told = await doc.renumber({ text, ...change, ...(doc.user ? { user: doc.user } : {}) });
+    /** @type {Change[][]} */
+    const steps = [];
+    const lost = new Set();
+    let now = text;
+    const step = (/** @type {Change[]} */ changes) => {
+      steps.push(changes);
+      now = applied(now, changes);
+    };
+    const edit = (/** @type {Make | undefined} */ make) => {
+      const list = listIn(now);
+      if (list && make) step(make(now, list));
+    };
+    for (const _ of makes) {
+      const told = await doc.renumber({ text: now, ...change, ...(doc.user ? { user: doc.user } : {}) });
+      step(told.changes.map(([from, to, insert]) => ({ from, to, insert })));
+      edit(hold);
+      told.lost.forEach((one) => lost.add(one));
+    }
     if (doc.text() !== text) continue;
-    const numbers = told.changes.map(([from, to, insert]) => ({ from, to, insert }));
-    const after = applied(text, numbers);
-    const list = listIn(after);
-    return { steps: [numbers, ...(list ? [make(after, list)] : [])], lost: told.lost };
+    makes.forEach(edit);
+    return { steps, lost: [...lost] };
   }
 }
 
-/** @param {Doc} doc @param {number} n @param {(text: string, list: Tree) => string} write @returns {Promised} */
+/** @typedef {(text: string, list: Tree) => string} Write a node as it is written among the others */
+
+/** @param {Doc} doc @param {number} n @param {Write} write @returns {Promised} */
 export const insertion = (doc, n, write) =>
-  renumbered(doc, { insert: n }, (text, list) => insertInto(text, list, n - 1, write(text, list)));
+  renumbered(doc, { insert: n }, [(text, list) => insertInto(text, list, n - 1, write(text, list))]);
+
+/**
+ * Several nodes, one behind the other, in a list that has some. What they name themselves stays as it is: they come
+ * in once all numbers are right.
+ * @param {Doc} doc @param {number} n @param {Write[]} writes @returns {Promised}
+ */
+export const insertions = (doc, n, writes) =>
+  renumbered(
+    doc,
+    { insert: n },
+    writes.map((write, at) => (text, list) => {
+      const { start, end } = /** @type {Tree} */ (list.members[n - 1 + at].value);
+      return [{ from: start, to: end, insert: write(text, list) }];
+    }),
+    (text, list) => insertItem(text, list, n - 1, "{}"),
+  );
 
 /** @param {string} text @param {Tree} list @param {number} place @param {string} written */
 function insertInto(text, list, place, written) {
@@ -83,11 +119,13 @@ function insertInto(text, list, place, written) {
 
 /** @param {Doc} doc @param {number} n @returns {Promised} */
 export const removal = (doc, n) =>
-  renumbered(doc, { remove: n }, (text, list) => removeMember(text, list, list.members[n - 1], { comments: true }));
+  renumbered(doc, { remove: n }, [
+    (text, list) => removeMember(text, list, list.members[n - 1], { comments: true }),
+  ]);
 
 /** @param {Doc} doc @param {number} from @param {number} to @returns {Promised} */
 export const moving = (doc, from, to) =>
-  renumbered(doc, { move: [from, to] }, (text, list) => moveItem(text, list, from - 1, to - 1));
+  renumbered(doc, { move: [from, to] }, [(text, list) => moveItem(text, list, from - 1, to - 1)]);
 
 /**
  * A node of a type, as it is written among the others: its required fields, the endpoint and preset that the file uses
@@ -151,7 +189,7 @@ function laidOut(text, list, written) {
  */
 export function nodesPasted(pasted) {
   const { root } = read(pasted);
-  const trees = root?.kind === "array" ? nodesIn(root) : root ? [root] : [];
+  const trees = listIn(pasted) ? nodesIn(root) : root ? [root] : [];
   if (!trees.length || trees.some(({ kind, members }) => kind !== "object" || !members.length)) return null;
   let masked = false;
   const nodes = trees.map(({ start, end }) => {
