@@ -41,6 +41,8 @@ _FIELDS = {
     "undo": {"state"},
 }
 """What is done -> the fields that it needs, and no other."""
+_MOST_PLACES = 8
+"""So many places that still hold a text are named, summary and state document first, then the newest."""
 _NAMES = {SUMMARY_NUMBER: "the summary", STATE_NUMBER: "the state document"}
 
 
@@ -126,8 +128,9 @@ def _said_of_forgotten(number: str, done: Forgotten) -> Iterator[str]:
 
 def _elsewhere(what: str, places: Sequence[Remembered]) -> Iterator[str]:
     if places:
-        names = ", ".join(_NAMES.get(each.number, each.number) for each in places)
-        yield f"{what} is still in {names}; edit it there, too."
+        names = [_NAMES.get(each.number, each.number) for each in reversed(places)]
+        more = [f"{len(names) - _MOST_PLACES} more"] if len(names) > _MOST_PLACES else []
+        yield f"{what} is still in {', '.join((*names[:_MOST_PLACES], *more))}; edit it there, too."
 
 
 CORRECTION_ROUTES = (ApiRoute("POST", "chats/<user>/<chat>/memory", "save", correct_memory),)

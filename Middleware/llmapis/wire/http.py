@@ -17,11 +17,12 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
 from requests.utils import get_environ_proxies
 from urllib3.exceptions import DecodeError, HTTPError, MaxRetryError, NewConnectionError, ReadTimeoutError
 from urllib3.exceptions import ProtocolError as BrokenProtocol
@@ -235,6 +236,16 @@ class _Adapter(HTTPAdapter):
                 self._pools[asked] = pool
         return pool
 
+    def build_response(self, req: Any, resp: Any) -> requests.Response:
+        """What is read of it. To look for cookies, which nobody keeps, and for an encoding took `requests` 15
+        of the 2,000 microseconds of a short request.
+        """
+        response = requests.Response()
+        response.status_code, response.reason, response.raw = resp.status, resp.reason, resp
+        response.headers = CaseInsensitiveDict(resp.headers)
+        response.url, response.request = req.url, req
+        return response
+
     def request_url(self, request: Any, proxies: Any) -> Any:
         """The path; the whole URL is for proxies only."""
         return super().request_url(request, proxies) if proxies else "/" + request.path_url.lstrip("/")
@@ -258,11 +269,11 @@ def _prepare_request(post: Post) -> Any:
     except (requests.RequestException, ValueError) as error:
         raise BackendError(post.endpoint, "bad_url", _why_bad_url(post.url, error)) from error
     prepared = requests.PreparedRequest()
-    prepared.method, prepared.url = template.method, template.url
-    prepared.headers = template.headers.copy()
+    headers = dict(template.headers)
     if post.body:
-        prepared.headers["Content-Length"] = str(len(post.body))
+        headers[_LENGTH] = str(len(post.body))
         prepared.body = post.body
+    prepared.method, prepared.url, prepared.headers = template.method, template.url, cast(Any, headers)
     return prepared
 
 
@@ -276,14 +287,29 @@ def _why_bad_url(url: str, error: Exception) -> str:
     return message
 
 
+_LENGTH = "Content-Length"
+
+
+class _Template(NamedTuple):
+    """What is the same for every request to one place. `headers` is a plain dict: to copy the one of
+    `requests`, as urllib3 does, too, takes 10 of the 2,000 microseconds of a short request.
+    """
+
+    method: str
+    url: str
+    headers: dict[str, str]
+
+
 @functools.lru_cache(maxsize=256)
-def _template(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> requests.PreparedRequest:
-    """What is the same for every request to one place. Raises RequestException or ValueError."""
+def _template(method: str, url: str, headers: tuple[tuple[str, str], ...]) -> _Template:
+    """Raises RequestException or ValueError."""
     if urlsplit(url).scheme.lower() not in ("http", "https"):
         raise ValueError("the URL must begin with http:// or https://")
     if "\\" in url:
         raise ValueError("the URL contains a backslash, which programs interpret differently")
-    return requests.Request(method, url, headers=dict(headers)).prepare()
+    made: Any = requests.Request(method, url, headers=dict(headers)).prepare()
+    told = {_LENGTH if name.lower() == _LENGTH.lower() else name: made.headers[name] for name in made.headers}
+    return _Template(made.method, made.url, told)
 
 
 def _proxies(post: Post, handle: AbortHandle) -> dict[str, str]:

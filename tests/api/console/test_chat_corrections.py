@@ -119,10 +119,19 @@ class TestForget:
         told = post(chats, "forget", "f1")[1]
         assert told["said"] == [
             "f1 was forgotten.",
-            "Its text is still in the summary, the state document; edit it there, too.",
+            "Its text is still in the state document, the summary; edit it there, too.",
         ]
         assert texts(trip) == ["", FERRY]
         assert [row["from"] for row in chats.ask("GET", PATH)[1]["rows"]] == ["f2"]
+
+    def test_of_many_places_the_first_are_named(self, chats):
+        """Summary and state document, then the newest memories."""
+        store = remembered(chats, *[KNIFE] * 11)
+        ChunkList(store, SUMMARY).append(Entry(KNIFE, "h1"), after=None)
+        told = post(chats, "forget", "f11")[1]
+        assert told["said"][1] == (
+            "Its text is still in the summary, f10, f9, f8, f7, f6, f5, f4, 3 more; edit it there, too."
+        )
 
     def test_a_vector_memory_of_unknown_messages_may_come_back(self, chats, trip):
         """Another program made it."""
