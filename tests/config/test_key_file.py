@@ -8,7 +8,7 @@ from datetime import date, datetime, time, timedelta, timezone
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.key_file import KeyLimits, digest_of, lost_patterns, read_keys
+from Middleware.config.key_file import KeyLimits, digest_of, is_key_folder, lost_patterns, read_keys
 
 SHA = "1ab4571f0fc76f3e7b00c8cf04a7373a4d23c2d4a0e4c69105b50809248b3e82"
 ONE = {"name": "one", "sha256": SHA, "users": ["*"]}
@@ -125,6 +125,18 @@ def test_no_header_that_holds_a_secret_becomes_a_name(header):
     """However it is spelled: names stand in the log and in metrics."""
     with pytest.raises(ConfigError, match="holds a secret"):
         entries({**ONE, "turnsBy": header})
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        *((name, True) for name in ("ann", "a", "7", "a_b-c", "a" * 64)),
+        *((name, False) for name in ("Ann", "-a", "_a", "a.b", "a/b", "a" * 65, "ann\n", "nul", "com1")),
+    ],
+)
+def test_which_folders_may_be_those_of_keys(name, is_one):
+    """Others that lie beside them are nobody's."""
+    assert is_key_folder(name) is is_one
 
 
 @pytest.mark.parametrize(

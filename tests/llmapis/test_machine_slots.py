@@ -14,6 +14,7 @@ from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
 from Middleware.config.users import UserSettings
+from Middleware.llmapis.addresses import servers_of
 from Middleware.llmapis.failover import endpoint_gate, machine_gate, places_of, take_slots, take_spare_slots
 from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import cancellation_service
@@ -61,6 +62,29 @@ class Desk:
 
     def __call__(self, name):
         return load_endpoint(self.tree.snapshot(), UserSettings("ana"), name)
+
+
+class TestTheGateOfAnEndpoint:
+    """What its page shows."""
+
+    def test_none_without_a_limit(self, desk):
+        assert endpoint_gate(desk("beside")) is None
+
+    def test_one_for_each_file_address_and_limit(self, desk):
+        gate = endpoint_gate(desk("one at a time"))
+        assert gate is not None and gate is endpoint_gate(desk("one at a time"))
+        head = {"endpoint": "http://127.0.0.1:1/", "apiTypeConfigFileName": "Api"}
+        desk.put("Endpoints/one at a time.json", {**head, "maxConcurrentRequests": 2})
+        assert endpoint_gate(desk("one at a time")) is not gate
+
+    @pytest.mark.parametrize("limit", [{}, {"maxConcurrentRequests": 3}])
+    def test_of_several_addresses_that_of_the_first(self, desk, limit):
+        """With a limit or without."""
+        head = {"endpoint": "http://127.0.0.1:1/", "apiTypeConfigFileName": "Api"}
+        desk.put("Endpoints/two.json", {**head, "moreEndpoints": ["http://127.0.0.1:2/"], **limit})
+        endpoint = desk("two")
+        first, second = map(servers_of(endpoint).gate, endpoint.addresses)
+        assert endpoint_gate(endpoint) is first and first is not second
 
 
 class Caller:

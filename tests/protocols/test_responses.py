@@ -140,6 +140,14 @@ class TestAStream:
         assert events(said)[2]["item"] == {"id": "rs_R_0", "type": "reasoning", "summary": []}
         assert [item["id"] for item in final(said)["output"]] == ["rs_R_0", "msg_R_1"]
 
+    @pytest.mark.parametrize("kind", ["text", "thoughts"])
+    def test_pieces_one_behind_the_other_are_one_item(self, kind):
+        """However many reads they came in."""
+        pieces = [[chunk(each) if kind == "text" else chunk(thinking=each)] for each in ("It ", "is ", "so.")]
+        item = final(told(*pieces, [chunk("", "stop")]))["output"][0]
+        [part] = item["content"] if kind == "text" else item["summary"]
+        assert part["text"] == "It is so."
+
     def test_text_again_after_a_call(self):
         """A new item: the order in which things came stays."""
         said = told([chunk("a"), chunk(tool_calls=[CALL]), chunk("b")], [chunk("", "stop")])

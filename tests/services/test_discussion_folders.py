@@ -202,6 +202,20 @@ class TestZip:
         assert sorted(elsewhere.files("trip")) == ["memories.json", "state_document.md", "vector_memory.db"]
         assert elsewhere.ids() == ["trip"]
 
+    def test_an_export_may_hold_every_file_of_a_discussion(self, folders, tmp_path):
+        remember(folders)
+        lists = {name: b"[]" for name in FILES if name.endswith(".json")}
+        objects = dict.fromkeys(
+            ("condensation_tracker.json", "timestamps.json", "vision_responses.json"), b"{}"
+        )
+        there = folders.existing("trip").folder
+        for name, data in {**lists, **objects}.items():
+            (there / name).write_bytes(data)
+        assert folders.export("trip", tmp_path / "trip.zip") == Exported(len(FILES), [])
+        elsewhere = DiscussionFolders(tmp_path / "elsewhere")
+        assert elsewhere.bring_in(tmp_path / "trip.zip") == "trip"
+        assert sorted(elsewhere.files("trip")) == sorted(FILES)
+
     def test_a_zip_file_is_plain_and_is_encrypted_when_it_comes_in(self, folders, keyed, tmp_path):
         """It can go to another key."""
         remember(keyed)

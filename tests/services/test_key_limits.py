@@ -197,6 +197,18 @@ class TestQueued:
             limiter.request(asker(queued=1)).admit()
         limiter.request(asker("bob", queued=1)).admit()
 
+    def test_who_got_a_turn_meanwhile_waits_no_more(self, limiter):
+        """Its place among those who wait is free again."""
+        first = limiter.request(asker(concurrent=1, queued=1))
+        second = limiter.request(asker(concurrent=1, queued=1))
+        first.admit()
+        second.admit()
+        with pytest.raises(RateLimited):
+            limiter.request(asker(concurrent=1, queued=1)).admit()
+        first.end()
+        assert has_turn(second)
+        limiter.request(asker(concurrent=1, queued=1)).admit()
+
     def test_one_that_is_replaced_does_not_count(self, limiter):
         limiter.request(asker(concurrent=1, queued=1)).admit()
         limiter.request(asker(concurrent=1, queued=1)).admit()

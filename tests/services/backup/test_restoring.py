@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
 from Middleware.services.backup import restoring
 from Middleware.services.backup.archive import BackupRefused, Manifest, StoredFile
-from Middleware.services.backup.restoring import plan_restore, refused_names
+from Middleware.services.backup.restoring import lacking_space, plan_restore, refused_names
 
 
 def manifest(*names):
@@ -76,7 +78,9 @@ class TestNames:
     )
     def test_windows_refuses(self, plan, name):
         made = plan(f"config/{name}/x.json", config="C")
-        assert len(refused_names(made, windows=True)) == 1
+        assert refused_names(made, windows=True) == [
+            f"config/{name}/x.json: Windows cannot have a file or folder of the name {name!r}"
+        ]
         assert refused_names(made, windows=False) == []
 
     def test_two_names_that_are_one_here(self, plan, monkeypatch):
@@ -89,3 +93,25 @@ class TestNames:
     def test_letters_count_where_they_count(self, plan):
         if not restoring._folds_case(plan("config/x", config="C").home):
             assert refused_names(plan("config/Ana", "config/ana", config="C")) == []
+
+
+class TestRoom:
+    """Files are a byte each."""
+
+    @pytest.fixture
+    def free(self, monkeypatch):
+        def be(size):
+            monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=size))
+
+        return be
+
+    @pytest.mark.parametrize("size", [2, 3])
+    def test_enough(self, plan, free, size):
+        free(size)
+        assert lacking_space(plan("config/a", "discussions/trip/b", config="C", discussions="D")) == []
+
+    def test_too_little_for_all_of_one_file_system_together(self, plan, free, tmp_path):
+        """Told with a folder that is there."""
+        free(1)
+        made = plan("config/a", "discussions/trip/b", config="C", discussions="D")
+        assert lacking_space(made) == [f"{tmp_path}: 2 bytes are needed, 1 are free"]

@@ -203,5 +203,17 @@ def test_a_root_in_another_is_taken_once(tmp_path, take):
         assert archive.testzip() is None
 
 
+@pytest.mark.parametrize(("name", "told"), [("public", True), ("config", False)])
+def test_of_a_folder_that_nobody_named_only_parts_are_taken(tmp_path, take, name, told):
+    """Of the public one it is said why."""
+    for child in ("kept", "other"):
+        (tmp_path / child).mkdir()
+        (tmp_path / child / "a.txt").write_text("x")
+    names, manifest = take(Root(name, tmp_path, only=frozenset(["kept"])))
+    assert names == [f"{name}/kept/a.txt"] and manifest.troubles == []
+    reason = "--PublicDirectory does not name this folder"
+    assert [(one.path, one.why) for one in manifest.left_out] == [(str(tmp_path / "..."), reason)] * told
+
+
 def test_a_root_that_is_not_there_has_nothing(tmp_path, take):
     assert take(Root("public", tmp_path / "gone"))[0] == []

@@ -415,3 +415,25 @@ def test_the_face_is_complete():
         "fill_prefix",
         "is_plain",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "is_so"),
+    [
+        ("a text", {}, True),
+        ("", {}, True),
+        ("a {", {}, False),
+        ("a }", {}, False),
+        ("a text", {"jinja2": True}, False),
+        ("a text", {"jinja2": False}, True),
+    ],
+)
+def test_whether_a_text_stays_as_it_is(text, node, is_so):
+    """Then nothing is gathered for it."""
+    assert variables.is_plain(text, node) is is_so
+
+
+def test_a_text_that_a_parent_has_filled_is_looked_at(source):
+    """It knows what was inserted."""
+    filled = fill_override("{n}", source)
+    assert not variables.is_plain(filled, {}) and fill(filled, source) == "7"

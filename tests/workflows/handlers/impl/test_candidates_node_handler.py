@@ -524,6 +524,20 @@ class TestBackends:
         assert flat.conversation is None and "why?" in flat.prompt
         assert "[2]\ntwo" in judge.prompt
 
+    @pytest.mark.parametrize(("judge", "bound"), [("flat", False), ("chat", True)])
+    def test_a_judge_is_bound_to_a_number_where_its_backend_can_be(self, house, judge, bound):
+        """One that takes a text cannot, whatever its API type says."""
+        block = {"field": "response_format", "style": "openaiJsonSchema"}
+        for kind in ("Chat", "Flat"):
+            house.write(
+                f"ApiTypes/{kind}",
+                {"type": f"scripted{kind}", "presetType": "any", "structuredOutput": block},
+            )
+        house.model.replies = ["one", "two", "2"]
+        answer = house.ask(node(candidates=2, judgeEndpointName=judge))
+        assert answer.text == "two"
+        assert [call.schema is not None for call in house.model.calls] == [False, False, bound]
+
     def test_a_fault_of_ours_is_no_failure_of_a_candidate(self, house):
         """It is not hidden behind another answer."""
         house.model.replies = ["one", TypeError("ours"), "three"]

@@ -197,6 +197,12 @@ class TestCommand:
         fake('printf "%s " "$@"')
         assert curl("--brand-new", "x", proxy="http://p").endswith("--proxy http://p -sS --brand-new x ")
 
+    @pytest.mark.parametrize("args", [["--max-filesize", "9"], ["--max-filesize=9"], []])
+    def test_beside_such_options_the_authors_limit_counts_too(self, curl, fake, args):
+        """Ours stands in front where the author names none."""
+        fake('cat; printf "%s " "$@"')
+        assert curl("--brand-new", *args).count("max-filesize") == 1
+
     def test_the_rc_file_stays_away_on_wish(self, curl, bench, fake):
         """`-q` must come first."""
         fake('printf "%s " "$@"')
@@ -343,6 +349,18 @@ class TestRedirects:
         site.pages["/1"] = 302, {"Location": site.url("/", "localhost")}, b""
         with pytest.raises(ConfigError, match="not in 'allowedHosts'"):
             curl("-L", "{site}/1", allowedHosts=["127.0.0.1"])
+        assert len(site.seen) == 1
+
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    def test_one_that_says_no_place_is_the_output(self, curl, site, status):
+        site.pages["/1"] = status, {}, b"somewhere"
+        assert curl("-L", "{site}/1", allowedHosts=["127.0.0.1"]) == "somewhere"
+        assert len(site.seen) == 1
+
+    @pytest.mark.parametrize("status", [200, 201, 300, 404])
+    def test_a_place_is_followed_only_where_the_status_says_so(self, curl, site, status):
+        site.pages["/1"] = status, {"Location": "/"}, b"here"
+        assert curl("-L", "{site}/1", allowedHosts=["127.0.0.1"]) == "here"
         assert len(site.seen) == 1
 
     def test_without_the_option_none_is_followed(self, curl, site):
