@@ -51,6 +51,17 @@ class TestEndpoints:
         server.post("/v1/chat/completions", asking("Hello"))
         page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
 
+    def test_whoever_has_the_same_address_is_named_where_it_fails(self, start, looking, backend):
+        """Nobody else has met the failure yet, and a file that no workflow uses is listed as well."""
+        server = start({"mira": {"endpoints": {"Spare": {}}}, "jo": {}})
+        backend.on("break", DOWN)
+        server.post("/v1/chat/completions", asking("break", model="mira"))
+        page = looking.open(server, "#/endpoints")
+        failing = page.locator(".endpoint.failing")
+        failing.get_by_text("Model of jo, Spare of mira", exact=True).wait_for()
+        page.locator(".unused summary", has_text="2 not called yet: Model, Spare").click()
+        page.get_by_text("used by no workflow").wait_for()
+
     def test_a_card_says_how_much_of_the_prompts_its_server_held(self, start, looking):
         """Over the last hour; nothing before anything is known."""
         server = start()

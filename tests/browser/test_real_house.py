@@ -88,7 +88,7 @@ class TestTheLine:
             assert row.locator(".name b").inner_text() == name
             said = row.locator(".said").inner_text()
             assert said.startswith("private") if name == PRIVATE else said == f"Wait for me too, {name}"
-            assert "behind " in row.locator(".facts").inner_text()
+            assert ", while " in row.locator(".facts").inner_text()
         assert page.locator(".pill", has_text="waiting").locator("b").inner_text() == str(WAITING)
 
     def test_an_unknown_name_does_not_wait(self, line, house):

@@ -83,7 +83,7 @@ class PageFiles:
         return known[1]
 
 
-_COMMENT = re.compile(rb"^[ \t]*(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*)$", re.M)
+_COMMENT = re.compile(rb"^[ \t]*(?://.*|/\*(?:[^*]|\*(?!/))*\*/[ \t]*)$", re.M)
 """One that has its lines to itself."""
 _TYPE = re.compile(rb"/\*\* @(?:type|param) \{(?:[^*]|\*(?!/))*\*/ ?")
 """One that says a type, within a line."""
@@ -91,11 +91,11 @@ _INDENT = re.compile(rb"^[ \t]+", re.M)
 
 
 def packed_form(file: Path, raw: bytes) -> bytes:
-    """What is sent to a browser that unpacks. Our own scripts go without comments and indents, which are a
-    third of them; each line stays where it is, as errors tell of it. Foreign code goes as it is: its
-    comments are licences.
+    """What is sent to a browser that unpacks. Our own scripts and style go without comments and indents,
+    which are a third of them; each line stays where it is, as errors tell of it. Foreign code goes as it is:
+    its comments are licences.
     """
-    is_ours = file.suffix == ".js" and file.parent.name != "vendor"
+    is_ours = file.suffix in (".js", ".css") and file.parent.name != "vendor"
     if is_ours:
         for comment in (_COMMENT, _TYPE):
             raw = comment.sub(lambda found: b"\n" * found[0].count(b"\n"), raw)

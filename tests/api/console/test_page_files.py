@@ -140,6 +140,11 @@ class TestComments:
     def test_nor_are_the_types_within_a_line(self, tmp_path, written, sent):
         assert gzip.decompress(packed_form(tmp_path / "runs" / "run.js", written)) == sent
 
-    @pytest.mark.parametrize("name", ["vendor/preact.js", "console.css", "index.html"])
+    def test_nor_those_of_the_style(self, tmp_path):
+        style = b"/* --- one --- */\na { b: c; } /* kept */\n  /* two\n  lines */\n  @media (d) {\n    e { f: g; }\n  }\n"
+        sent = gzip.decompress(packed_form(tmp_path / "console.css", style))
+        assert sent == b"\na { b: c; } /* kept */\n\n\n@media (d) {\ne { f: g; }\n}\n"
+
+    @pytest.mark.parametrize("name", ["vendor/preact.js", "vendor/plot.css", "index.html"])
     def test_all_else_is_sent_as_it_is(self, tmp_path, name):
         assert gzip.decompress(packed_form(tmp_path / name, self.SCRIPT)) == self.SCRIPT

@@ -45,9 +45,9 @@ export function Page({ place }) {
   const cards = (/** @type {Endpoint[]} */ some) =>
     html`<ul class="cards">${some.map((one) => html`<${Card} key=${one.file} one=${one} again=${again}
       loaded=${loaded.find((/** @type {LoadedThere} */ each) => one.users.includes(each.user)
-        && each.name === one.name)} />`)}</ul>`;
+        && each.name === one.name)} there=${all.filter((each) => each.url === one.url && each !== one)} />`)}</ul>`;
   const unused = all.filter((one) => !isUsed(one));
-  const names = unused.map(({ name }) => name);
+  const names = new Set(unused.map(({ name }) => name));
   return html`<div class="page">
     <div class="pagehead"><h1>Endpoints</h1><span class="dim">${health(all)}</span>${button}</div>
     ${error && html`<${Failed} error=${error} again=${again} />`}
@@ -89,8 +89,11 @@ export function addressWords(one) {
   );
 }
 
-/** @param {{ one: Endpoint, again: () => void, loaded: LoadedThere | undefined }} props */
-function Card({ one, again, loaded }) {
+/**
+ * @param {{ one: Endpoint, again: () => void, loaded: LoadedThere | undefined, there: Endpoint[] }} props `there`: the
+ *   others of the same address
+ */
+function Card({ one, again, loaded, there }) {
   const title = `endpoint-${one.file}`;
   const { gate, last_error: error } = one;
   const facts = [
@@ -101,6 +104,11 @@ function Card({ one, again, loaded }) {
             </code> <span class="dim">${addressWords(each)}</span></li>`)}</ul>`,
         ]
       : ["address", html`<code>${one.url || "built in"}</code>`],
+    [
+      "also there",
+      one.state === "failing" && listed(...there.map(({ name, users }) => `${name} of ${users.join(", ")}`)),
+      "other files with this address",
+    ],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
     [
@@ -136,7 +144,7 @@ function Card({ one, again, loaded }) {
     }
     <${Probe} one=${one} again=${again} />
     <p class="usedby dim">used by ${one.used_by.length ? one.used_by.map((path, at) => html`${at ? ", "
-      : ""}<${FileLink} path=${path} />`) : "no workflow that can be asked for"}</p>
+      : ""}<${FileLink} path=${path} />`) : "no workflow"}</p>
   </li>`;
 }
 
