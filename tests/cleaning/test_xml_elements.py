@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from Middleware.cleaning.xml_elements import GAP, ElementNames, PairedElements, SelfClosingTags
@@ -23,6 +25,14 @@ def run(machine, chunks):
     takes_lists = isinstance(machine, SelfClosingTags)
     pieces = [piece for chunk in chunks for piece in machine.feed([chunk] if takes_lists else chunk)]
     return joined(pieces + machine.finish())
+
+
+CUTS = {
+    "characters": list,
+    "whole": lambda text: [text],
+    "before-each-tag": lambda text: re.split("(?=<)", text),
+    "behind-each-tag": lambda text: re.split("(?<=>)", text),
+}
 
 
 PAIRED = [  # text, what comes out, for all names
@@ -56,9 +66,19 @@ PAIRED = [  # text, what comes out, for all names
 
 
 @pytest.mark.parametrize(("text", "expected"), PAIRED)
-@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_paired_elements(text, expected, cut):
     assert run(PairedElements(ElementNames("*")), cut(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [("a<b>c", "</b>d"), ("a<b>c<", "/b>d"), ("a<b>", "</b>d"), ("a<", "b>c</b>d"), ("a<b>c</b>", "d")],
+)
+def test_what_stands_behind_an_element_goes_out_at_once(pieces):
+    """The end of the answer is not waited for, wherever it was cut."""
+    machine = PairedElements(ElementNames("*"))
+    assert joined([one for piece in pieces for one in machine.feed(piece)]) == ["a", GAP, "d"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +92,7 @@ def test_paired_elements(text, expected, cut):
         ("<note <b>a</b></note>", [GAP]),
     ],
 )
-@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_paired_elements_of_a_list(text, expected, cut):
     assert run(PairedElements(ElementNames(["note"])), cut(text)) == expected
 
@@ -121,7 +141,7 @@ SELF_CLOSING = [
 
 
 @pytest.mark.parametrize(("pieces", "expected"), SELF_CLOSING)
-@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_self_closing_tags(pieces, expected, cut):
     """What stands where an element was counts as white space, as in the text with its one space."""
     machine = SelfClosingTags(ElementNames("*"))
@@ -154,7 +174,7 @@ def test_one_cut_anywhere_changes_nothing(machine, text, expected):
     ("text", "expected"),
     [("<note/>", [GAP]), ("<notes/>", ["<notes/>"]), ("<b <note/>", ["<b ", GAP]), ("<no/>", ["<no/>"])],
 )
-@pytest.mark.parametrize("cut", [list, lambda text: [text]], ids=["characters", "whole"])
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_self_closing_tags_of_a_list(text, expected, cut):
     assert run(SelfClosingTags(ElementNames(["note"])), cut(text)) == expected
 

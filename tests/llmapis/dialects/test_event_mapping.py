@@ -110,6 +110,8 @@ class TestUsage:
     def test_one_count_alone(self):
         """Is read under its usual name."""
         assert openai_usage({"completion_tokens": 2})["completion_tokens"] == 2
+        alone = {"completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}}
+        assert openai_usage(alone)["cached_tokens"] == 3
 
     @pytest.mark.parametrize(
         ("more", "held"),
