@@ -58,6 +58,12 @@ def test_a_part_of_a_call_that_is_lost_is_the_servers_fault():
     assert (reply.status, reply.code, reply.request_id) == (502, "backend_error", "R")
 
 
+def test_a_failure_of_which_nothing_more_is_known():
+    """It names no field, no code, no header, and no request."""
+    reply = ErrorReply(404, "no such page")
+    assert (reply.param, reply.code, reply.headers, reply.request_id) == (None, None, {}, "")
+
+
 def test_a_failure_on_a_path_of_nobody_is_plain():
     assert PLAIN.error_body(ErrorReply(404, "no such page")) == {"error": "no such page"}
 

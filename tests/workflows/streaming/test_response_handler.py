@@ -100,6 +100,13 @@ class TestText:
             StreamingResponseHandler(THINK, {}), [text("<think>x</think>a"), text("b"), end()]
         ) == [["ab", ("end", "stop")]]
 
+    @pytest.mark.parametrize(("is_set", "told"), [(True, "hi"), (False, "Assistant:hi")])
+    def test_a_user_that_is_handed_in_counts(self, is_set, told):
+        """Then no request is asked whose it is."""
+        flags = ("chatCompleteAddUserAssistant", "chatCompletionAddMissingAssistantGenerator")
+        handler = StreamingResponseHandler({}, {}, user_config=dict.fromkeys(flags, is_set))
+        assert cleaned(handler, [text("Assistant:hi"), end()]) == [[told, ("end", "stop")]]
+
     def test_group_chat(self):
         assert cleaned(StreamingResponseHandler({}, {}, "Bo:"), [text("Hi"), end()]) == [
             ["Bo: Hi", ("end", "stop")]
