@@ -105,9 +105,9 @@ function Card({ one, again, loaded, there }) {
         ]
       : ["address", html`<code>${one.url || "built in"}</code>`],
     [
-      "also there",
+      "same address",
       one.state === "failing" && listed(...there.map(({ name, users }) => `${name} of ${users.join(", ")}`)),
-      "other files with this address",
+      "other endpoint files with this address: they fail, too",
     ],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
