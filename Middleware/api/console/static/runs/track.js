@@ -40,6 +40,8 @@ export function Axis({ marks, span, zoomed, setZoom, label }) {
         onPointerUp=${end} onDblClick=${() => setZoom(null)}>
       ${marks.at.map(
         (at, index) =>
+          // From a minute on words are three times as long.
+          (span.to < 60 || index % 3 === 0) &&
           html`<span key=${at} style=${{ left: percent(at, span) }}>${tickWords(at, index, marks.step)}</span>`,
       )}${chosen && html`<i class="drag" style=${between(chosen, span)}></i>`}</div></div>`;
 }
