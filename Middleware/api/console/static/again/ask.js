@@ -125,9 +125,11 @@ function Text({ title, text, was, change, reset }) {
 
 /** @param {Answer} props */
 function Answered({ n, id, state, text, thought, error, firstS, tookS }) {
-  const tokens = runs.value.get(id)?.tokens ?? null;
+  const told = runs.value.get(id);
+  const tokens = told?.tokens ?? null;
+  const took = tookS === null ? null : (told?.client_s ?? tookS);
   return html`<div class="msg assistant"><h3>${n} <span class="dim">${state}${firstS !== null &&
-    `, first ${seconds(firstS)}`}${tookS !== null && `, took ${seconds(tookS)}`}${
+    `, first ${seconds(firstS)}`}${took !== null && `, took ${seconds(took)}`}${
     tokens !== null && `, ${counted(tokens, "token")}`}</span>
     ${id && html` <a href=${addressOf("runs", [id], { node: 0, tab: "came" })}>its run</a>`}</h3>
     ${thought && html`<details><summary>Thoughts</summary><pre>${thought}</pre></details>`}

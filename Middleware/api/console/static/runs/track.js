@@ -31,6 +31,9 @@ export function Axis({ marks, span, zoomed, setZoom, label }) {
     if (chosen && chosen.to - chosen.from > (span.to - span.from) / 100) setZoom(chosen);
     setDrag(null);
   };
+  const words = marks.at.map((at, index) => tickWords(at, index, marks.step));
+  // Long ones would touch: they stand at every second or third tick.
+  const every = Math.ceil(Math.max(...words.map(({ length }) => length)) / 4);
   return html`<div class="fallrow axis" title="drag to zoom in; double-click or press 0 to see everything">
     <span class="lab">${
       zoomed ? html`<button type="button" onClick=${() => setZoom(null)}>whole time</button>` : label
@@ -40,9 +43,7 @@ export function Axis({ marks, span, zoomed, setZoom, label }) {
         onPointerUp=${end} onDblClick=${() => setZoom(null)}>
       ${marks.at.map(
         (at, index) =>
-          // From a minute on words are three times as long.
-          (span.to < 60 || index % 3 === 0) &&
-          html`<span key=${at} style=${{ left: percent(at, span) }}>${tickWords(at, index, marks.step)}</span>`,
+          index % every === 0 && html`<span key=${at} style=${{ left: percent(at, span) }}>${words[index]}</span>`,
       )}${chosen && html`<i class="drag" style=${between(chosen, span)}></i>`}</div></div>`;
 }
 
