@@ -63,7 +63,7 @@ def test_each_protocol(server, held, name):
     """Its user, its protocol, its words, its place and who holds the slot."""
     route = ROUTES[name]
     thread, row = ask(server, route.path, route.ask("mira", "Hello there", stream=False))
-    assert (row["user"], row["said"], row["where"]) == ("mira", "Hello there", "1st in line, behind mira")
+    assert (row["user"], row["said"], row["where"]) == ("mira", "Hello there", "1st in line, while mira runs")
     assert row["front"]
     held.set()
     thread.join(PATIENCE_S)
