@@ -89,7 +89,8 @@ class TestTheLine:
             said = row.locator(".said").inner_text()
             assert said.startswith("private") if name == PRIVATE else said == f"Wait for me too, {name}"
             assert ", while " in row.locator(".facts").inner_text()
-        assert page.locator(".pill", has_text="waiting").locator("b").inner_text() == str(WAITING)
+        count = page.locator(".pill", has_text="waiting").locator("b")  # it is asked for now and then only
+        until(page, lambda: count.inner_text() == str(WAITING))
 
     def test_an_unknown_name_does_not_wait(self, line, house):
         """It is refused while fourteen stand in line, and none of them has moved on."""
