@@ -97,7 +97,8 @@ function Form({ run, i, k, was }) {
     <div class="answers" aria-live="polite" aria-busy=${busy}>${answers.map((one) => html`<${Answered} key=${one.n}
       ...${one} />`)}</div>
     <section class="msg assistant" aria-label="The answer of then"><h2>The answer of then
-      <span class="dim">took ${seconds((call.ended_s ?? 0) - (call.sent_s ?? 0))}</span></h2><${TextBox} id=${run.id}
+      ${call.ended_s !== null && call.sent_s !== null && html`<span class="dim">took ${seconds(call.ended_s
+        - call.sent_s)}</span>`}</h2><${TextBox} id=${run.id}
       reference=${call.cleaned ?? call.raw} none="There is none." /></section>`;
 }
 

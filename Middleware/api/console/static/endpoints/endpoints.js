@@ -106,8 +106,10 @@ function Card({ one, again, loaded, there }) {
       : ["address", html`<code>${one.url || "built in"}</code>`],
     [
       "same address",
-      one.state === "failing" && listed(...there.map(({ name, users }) => `${name} of ${users.join(", ")}`)),
-      "other endpoint files with this address: they fail, too",
+      one.state === "failing" &&
+        one.url !== "" &&
+        listed(...there.map(({ name, users }) => `${name} of ${users.join(", ")}`)),
+      "other endpoint files with this address",
     ],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],

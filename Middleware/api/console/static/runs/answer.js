@@ -14,7 +14,8 @@ export function Answer({ run, none, again }) {
   useGrowth(run.state === "answering", again);
   const text = run.answer;
   const node = run.nodes.find(({ answers }) => answers);
-  const removed = (node?.calls.at(-1)?.raw?.chars ?? 0) - (text?.chars ?? 0);
+  const { raw = null, cleaned = null } = node?.calls.at(-1) ?? {};
+  const removed = raw && cleaned ? raw.chars - cleaned.chars : 0;
   const facts = [
     ["ended by", run.finish],
     ["tokens", run.tokens !== null && `${run.about ? "about " : ""}${number(run.tokens)}`],
