@@ -256,6 +256,26 @@ class TestTabs:
         assert head.locator("del").inner_text() == "rivers"
         assert head.locator(".leftat").inner_text() == "You are kind. Think of rivers lakes now. Be brief."
 
+    def test_the_answer_says_how_much_was_cleaned_away(self, start, looking, backend):
+        """With a link to what it was: the length of all that the model said, less what the client got."""
+        backend.on("Hello", Reply([RAW]))
+        server = start({"mira": ENDPOINT_THAT_THINKS})
+        Client(server, asking("Hello")).wait()
+        page = looking.open(server)
+        page.locator(".row").click()
+        link = page.get_by_role("link", name=f"{len(RAW) - len('Hello there')} characters", exact=True)
+        link.click()
+        page.locator(".pane del").first.wait_for()
+
+    def test_the_menu_of_names_lies_within_the_window(self, start, looking):
+        server = start()
+        Client(server, asking("Hello")).wait()
+        page = looking.open(server, viewport={"width": 1440, "height": 900})
+        page.get_by_role("button", name="names").click()
+        menu = page.locator(".pills .menu .items")
+        menu.wait_for()
+        assert menu.bounding_box()["x"] >= 0
+
     def test_came_names_each_rule_beside_what_it_took(self, start, looking, backend):
         backend.on("Hello", Reply([RAW[:20], RAW[20:40], RAW[40:]]))
         server = start({"mira": ENDPOINT_THAT_THINKS})
