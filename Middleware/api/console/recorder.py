@@ -303,8 +303,8 @@ class Recorder:
         self._bytes += kept - run.bytes_kept
         run.bytes_kept = kept
         forgotten = []
-        in_turn = sorted(self._ended.values(), key=lambda old: old.pinned) if self._bytes > self.limit else ()
-        for old in in_turn:
+        pinned_last = (old for last in (False, True) for old in self._ended.values() if old.pinned is last)
+        for old in pinned_last if self._bytes > self.limit else ():
             if old.bytes_kept:
                 self._bytes -= old.bytes_kept
                 old.bytes_kept = 0
