@@ -88,7 +88,7 @@ def endpoints(ask: Ask) -> JsonObject:
     by_file: dict[str, list[Reached]] = {}
     for name in ask.hub.served_users():
         for one in _endpoints_of(snapshot, name):
-            by_file.setdefault(_file_of(snapshot, one), []).append(one)
+            by_file.setdefault(file_of(snapshot, one.user, one.name), []).append(one)
     told = [_endpoint_json(ask, snapshot, file, ones) for file, ones in by_file.items()]
     return {"endpoints": sorted(told, key=_place)}
 
@@ -100,12 +100,12 @@ def _place(told: JsonObject) -> tuple[int, str, str]:
     return 0 if is_broken else _STATES.index(told["state"]), told["name"], told["file"]
 
 
-def _file_of(snapshot: ConfigSnapshot, one: Reached) -> str:
+def file_of(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> str:
     """The file of an endpoint, as it is spelled on disk; one that cannot be read has it too."""
     try:
-        return load_endpoint(snapshot, one.user, one.name).file
+        return load_endpoint(snapshot, user, name).file
     except ConfigError:
-        wanted = endpoint_file(one.user, one.name)
+        wanted = endpoint_file(user, name)
         return snapshot.find(wanted) or wanted
 
 

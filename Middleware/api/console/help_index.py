@@ -267,7 +267,7 @@ def _rule(order: int, rule: StatedRule, pages: Mapping[str, Path]) -> JsonObject
     return {
         "name": rule.name,
         "order": order,
-        "summary": _summary(rule),
+        "summary": summary_of(rule),
         "page": _page(f"rules/{rule.name}", pages),
         "keys": [
             {
@@ -281,7 +281,7 @@ def _rule(order: int, rule: StatedRule, pages: Mapping[str, Path]) -> JsonObject
     }
 
 
-def _summary(rule: StatedRule) -> str:
+def summary_of(rule: StatedRule) -> str:
     """The first paragraph of its file's docstring, which says what it does to a text."""
     about = sys.modules[rule.function.__module__].__doc__ or rule.function.__doc__ or ""
     said = _ORDER.sub("", " ".join(about.strip().partition("\n\n")[0].split()))

@@ -4,7 +4,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useTold } from "../shared/asked.js";
 import { Missing, Tabs } from "../shared/parts.js";
-import { ask, state } from "../shared/server.js";
+import { ask, hasRight } from "../shared/server.js";
 import { clock, counted, listed, sentence } from "../shared/words.js";
 
 /**
@@ -37,7 +37,7 @@ export function Memory({ path, kinds, why, turn, again }) {
   const kind = chosen || first;
   const count = kinds.find((one) => one.kind === kind)?.count ?? 0;
   const tabs = kinds.map((one) => ({ name: one.kind, title: TITLES[one.kind] }));
-  const may = (state.value?.rights ?? []).includes("save");
+  const may = hasRight("save");
 
   const correct = /** @type {Correct} */ (
     async (wish) => {

@@ -6,7 +6,7 @@ import { Facts, Failed, FileLink, Mark, Missing } from "../shared/parts.js";
 import { useFinder } from "../shared/finder.js";
 import { Plot } from "../shared/plot.js";
 import { isActive } from "../shared/run_state.js";
-import { ask, runs, state } from "../shared/server.js";
+import { ask, hasRight, runs } from "../shared/server.js";
 import { clock, counted, listed, loadedWords, number, seconds, shareWords } from "../shared/words.js";
 import { MARKS, NOT_CALLED, stateWords } from "./state_words.js";
 
@@ -182,7 +182,7 @@ function Calls({ one }) {
 /** @param {{ one: Endpoint, again: () => void }} props */
 function Probe({ one, again }) {
   const [told, tell] = useState(/** @type {{ busy?: boolean, made?: any, error?: Error }} */ ({}));
-  const may = (state.value?.rights ?? []).includes("act");
+  const may = hasRight("act");
   const probe = async () => {
     tell({ busy: true });
     try {

@@ -4,7 +4,7 @@ import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { pathInAddress } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
 import { FileLink } from "../shared/parts.js";
-import { ask, state } from "../shared/server.js";
+import { ask, hasRight } from "../shared/server.js";
 import { counted, listed, number, seconds, sentence } from "../shared/words.js";
 import { withValues } from "./replaced_values.js";
 
@@ -30,7 +30,7 @@ export function FindServers({ changed }) {
   const [resting, setResting] = useState(false);
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const clock = useRef(0);
-  const may = (state.value?.rights ?? []).includes("act");
+  const may = hasRight("act");
   // A host that came into the field later would be joined to what is typed.
   const waits = !places && !unknown;
   const search = async (/** @type {string[]} */ hosts) => {
@@ -101,7 +101,7 @@ function Server({ server, places, changed }) {
 
 /** @param {{server: FoundServer, places: Places, changed?: () => void}} props */
 function Use({ server, places, changed }) {
-  const may = (state.value?.rights ?? []).includes("save");
+  const may = hasRight("save");
   const id = useId();
   const [error, setError] = useState("");
   const [made, setMade] = useState(/** @type {Made | null} */ (null));
