@@ -135,6 +135,9 @@ class TestComments:
             ),
             (b"f(/** @param {{a: string,\n *   b: string}} c */ (c) => c);", b"f(\n(c) => c);"),
             (b"let a = 4 ** 2 /* kept */;", b"let a = 4 ** 2 /* kept */;"),
+            (b'import { a as b, c } from "./d.js";', b'import{a as b,c}from "./d.js";'),
+            (b'import {\n  a,\n  b,\n} from "./d.js";', b'import{\na,\nb,\n}from "./d.js";'),
+            (b'let a = "import { b } from";', b'let a = "import { b } from";'),
         ],
     )
     def test_nor_are_the_types_within_a_line(self, tmp_path, written, sent):

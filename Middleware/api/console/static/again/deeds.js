@@ -5,8 +5,8 @@ import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
+import { repeatWords } from "../runs/run_list.js";
 import { ask, hasRight } from "../shared/server.js";
-import { clock } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
 
@@ -87,9 +87,3 @@ export const RepeatOf = ({ run }) =>
   run.again_of &&
   html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>${" or "}<a
     href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
-
-/** @param {import("../shared/types.js").Summary | Run} run */
-export const repeatWords = (run) => {
-  if (!run.again_of) return "";
-  return run.path === "/console/api/ask" ? "asked again" : `again of ${clock(run.again_of.wall)}`;
-};

@@ -1,6 +1,6 @@
 // @ts-check
 // What the answer of `history` means, for plots and tables. Pure.
-import { most, short, sum } from "./hour.js";
+import { crossed, most, short, sum } from "./hour.js";
 import { costWords, money, number, seconds } from "../shared/words.js";
 
 /**
@@ -35,15 +35,13 @@ export function slotWords(unix, span) {
   return `${then.getDate()} ${then.toDateString().split(" ")[1]}`;
 }
 
-/** The plots of the page, as those of an hour. @param {History} made
- * @returns {{ title: string, crosses?: (number | null)[], whole?: boolean, tell: (value: number) => string, curves:
- *   import("../shared/plot.js").Curve[], said: string }[]} */
+/** The plots of the page, as those of an hour. @param {History} made @returns {import("./hour.js").PlotOf[]} */
 export function plotsOf({ series, costs }) {
   const slow = most(series.first_p50);
   return [
     {
       title: "Requests",
-      crosses: series.failed.map((value) => (value ? 0 : null)),
+      crosses: crossed(series.failed),
       whole: true,
       tell: short,
       curves: [{ label: "requests", kind: "say", filled: true, values: series.requests }],

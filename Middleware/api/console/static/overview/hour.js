@@ -2,7 +2,10 @@
 // What the answer of `numbers` means, for plots and table. Pure.
 import { clock, number, seconds, size } from "../shared/words.js";
 
-/** @typedef {{ step_s: number, end: number, series: Record<string, (number | null)[]> }} Hour */
+/**
+ * @typedef {{ step_s: number, end: number, series: Record<string, (number | null)[]> }} Hour
+ * @typedef {{ title: string, crosses?: (number | null)[], whole?: boolean, tell: (value: number) => string, curves:
+ *   import("../shared/plot.js").Curve[], said: string }} PlotOf */
 
 /**
  * The hour from its first value on: a server that has just started has no long empty past.
@@ -56,68 +59,68 @@ export function totals(hour) {
   ];
 }
 
-/** @param {string} name @returns {(hour: Hour) => (number | null)[]} */
-const series = (name) => (hour) => hour.series[name];
-const perSecond = (/** @type {Hour} */ hour) =>
-  hour.series.tokens.map((value) => (value === null ? null : value / hour.step_s));
 export const short = (/** @type {number} */ value) => number(Math.round(value * 10) / 10);
+/** Crosses where something failed. @param {(number | null)[]} failed */
+export const crossed = (failed) => failed.map((value) => (value ? 0 : null));
 
-/** The plots of the page. `kind`: whose colour of the shapes of time a curve has; `whole`: marks at whole numbers only;
- * `tell`: a value in words; `said`: the plot in words. */
-export const PLOTS = [
-  {
-    title: "Requests",
-    failed: true,
-    whole: true,
-    tell: short,
-    curves: [{ label: "requests", kind: "say", filled: true, of: series("requests") }],
-    said: (/** @type {Hour} */ hour) =>
-      `Requests: ${sum(hour.series.requests)} within the hour, ${sum(hour.series.failed)} failed`,
-  },
-  {
-    title: "Tokens a second",
-    tell: short,
-    curves: [{ label: "tokens a second", kind: "say", filled: true, of: perSecond }],
-    said: (/** @type {Hour} */ hour) => `Tokens a second: at most ${short(most(perSecond(hour)) ?? 0)}`,
-  },
-  {
-    title: "First token",
-    tell: seconds,
-    curves: [
-      { label: "median", kind: "say", of: series("first_p50") },
-      { label: "95 %", kind: "think", of: series("first_p95") },
-    ],
-    said: (/** @type {Hour} */ hour) =>
-      `First token: median at most ${told(most(hour.series.first_p50))}, ` +
-        `95 % at most ${told(most(hour.series.first_p95))}`,
-  },
-  {
-    title: "Running and waiting",
-    whole: true,
-    tell: short,
-    curves: [
-      { label: "running", kind: "say", of: series("running") },
-      { label: "waiting", kind: "queue", of: series("waiting") },
-    ],
-    said: (/** @type {Hour} */ hour) =>
-      `At most ${most(hour.series.running) ?? 0} running, ${most(hour.series.waiting) ?? 0} waiting`,
-  },
-  {
-    title: "Cancellations",
-    whole: true,
-    tell: short,
-    curves: [{ label: "cancelled", kind: "other", filled: true, of: series("cancelled") }],
-    said: (/** @type {Hour} */ hour) => `Cancellations: ${sum(hour.series.cancelled)} within the hour`,
-  },
-  {
-    title: "Memory",
-    tell: (/** @type {number} */ value) => size(value * 1e6),
-    curves: [{ label: "memory", kind: "other", filled: true, of: series("memory_mb") }],
-    said: (/** @type {Hour} */ hour) =>
-      `Memory: ${most(hour.series.memory_mb) === null ? "not available on this system"
-        : `at most ${Math.round(most(hour.series.memory_mb) ?? 0)} MB`}`,
-  },
-];
+/**
+ * The plots of the page. `kind`: whose colour of the shapes of time a curve has; `whole`: marks at whole numbers only;
+ * `tell`: a value in words; `said`: the plot in words.
+ * @param {Hour} hour
+ * @returns {PlotOf[]}
+ */
+export function hourPlots({ series, step_s: step }) {
+  const perSecond = series.tokens.map((value) => (value === null ? null : value / step));
+  const memory = most(series.memory_mb);
+  return [
+    {
+      title: "Requests",
+      crosses: crossed(series.failed),
+      whole: true,
+      tell: short,
+      curves: [{ label: "requests", kind: "say", filled: true, values: series.requests }],
+      said: `Requests: ${sum(series.requests)} within the hour, ${sum(series.failed)} failed`,
+    },
+    {
+      title: "Tokens a second",
+      tell: short,
+      curves: [{ label: "tokens a second", kind: "say", filled: true, values: perSecond }],
+      said: `Tokens a second: at most ${short(most(perSecond) ?? 0)}`,
+    },
+    {
+      title: "First token",
+      tell: seconds,
+      curves: [
+        { label: "median", kind: "say", values: series.first_p50 },
+        { label: "95 %", kind: "think", values: series.first_p95 },
+      ],
+      said: `First token: median at most ${told(most(series.first_p50))}, 95 % at most ${told(most(series.first_p95))}`,
+    },
+    {
+      title: "Running and waiting",
+      whole: true,
+      tell: short,
+      curves: [
+        { label: "running", kind: "say", values: series.running },
+        { label: "waiting", kind: "queue", values: series.waiting },
+      ],
+      said: `At most ${most(series.running) ?? 0} running, ${most(series.waiting) ?? 0} waiting`,
+    },
+    {
+      title: "Cancellations",
+      whole: true,
+      tell: short,
+      curves: [{ label: "cancelled", kind: "other", filled: true, values: series.cancelled }],
+      said: `Cancellations: ${sum(series.cancelled)} within the hour`,
+    },
+    {
+      title: "Memory",
+      tell: (value) => size(value * 1e6),
+      curves: [{ label: "memory", kind: "other", filled: true, values: series.memory_mb }],
+      said: `Memory: ${memory === null ? "not available on this system" : `at most ${Math.round(memory)} MB`}`,
+    },
+  ];
+}
 
 /** @param {number | null} value */
 const told = (value) => (value === null ? "unknown" : seconds(value));
