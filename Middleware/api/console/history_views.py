@@ -6,6 +6,7 @@ import sqlite3
 import time
 from contextlib import suppress
 
+from Middleware.api.console.history_rows import PRIVATE
 from Middleware.api.console.today import DayLine
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.common.costs import MILLION, costs_json
@@ -102,7 +103,13 @@ def today(ask: Ask) -> JsonObject:
     if ask.hub.history is not None:
         with suppress(OSError, sqlite3.Error), read_history(ask.hub.history) as sql:
             kept = [
-                DayLine(line.name, line.runs, line.failed, line.prompt, line.completion)
+                DayLine(
+                    "private users" if line.name == PRIVATE else line.name,
+                    line.runs,
+                    line.failed,
+                    line.prompt,
+                    line.completion,
+                )
                 for line in usage_by(sql, "user", midnight)
             ]
             users = {"since": round(midnight), "whole": True, "lines": _day_lines(kept)}

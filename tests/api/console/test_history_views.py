@@ -138,10 +138,17 @@ class TestToday:
     def test_with_a_history_users_are_of_the_whole_day(self, today, hour, history):
         """What ended before this process began too; of model names a history knows nothing."""
         now = time.time()
-        history.write(row(now, "jo"), row(now, "jo"), row(day_start(now) - 1, "rex"))
+        history.write(row(now, "jo"), row(now, "jo"), row(now, "private"), row(day_start(now) - 1, "rex"))
         told = today(hour, history.folder)
         assert told["user"]["whole"] and told["user"]["lines"] == [
-            {"name": "jo", "requests": 2, "failed": 0, "prompt_tokens": 200, "completion_tokens": 40}
+            {"name": "jo", "requests": 2, "failed": 0, "prompt_tokens": 200, "completion_tokens": 40},
+            {
+                "name": "private users",
+                "requests": 1,
+                "failed": 0,
+                "prompt_tokens": 100,
+                "completion_tokens": 20,
+            },
         ]
         assert [line["name"] for line in told["model name"]["lines"]] == ["mira:novel"]
 
