@@ -40,7 +40,7 @@ def quote_words(*words: str) -> str:
 
 
 def tree_words(facts: LaunchFacts) -> list[str]:
-    """The words of a command line that lead to the tree of `facts`; none where the program finds it by itself."""
+    """The words of a command line that lead to the tree of `facts`; none where it is found without."""
     words = []
     if not is_same_path(facts.public_directory, shipped_public()):
         words += ["--PublicDirectory", str(facts.public_directory)]
