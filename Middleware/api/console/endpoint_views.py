@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from Middleware.api.console.hour import MOST_CALLS, Call, medians_of
+from Middleware.api.console.model_name_views import names_that_run
 from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.secrets import is_secret_header, secrets_of_header, secrets_of_url
@@ -160,11 +161,21 @@ def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, file: str, ones: Sequence
         "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": medians_of(calls),
         "held": ask.hub.hour.held_share(*keys),
+        "affects": list(_affected(snapshot, ones)) if health.state == "failing" or wrong else [],
         "used_by": list(dict.fromkeys(user for each in ones for user in each.users)),
         "probe": max(
             filter(None, map(ask.hub.probes.last, keys)), key=lambda probe: probe["at"], default=None
         ),
     }
+
+
+def _affected(snapshot: ConfigSnapshot, ones: Sequence[Reached]) -> Iterator[JsonObject]:
+    """`{"user", "names"}`: whose requests of which model names may need it."""
+    for user, name, files in ones:
+        callers = UserWalk(snapshot, user).callers_of(files)
+        names = list(names_that_run(snapshot, user.name, callers, name))
+        if names:
+            yield {"user": user.name, "names": names}
 
 
 def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
-import { useUnsaved } from "../shared/leaving.js";
+import { useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
 import { eventReader, opened, runs } from "../shared/server.js";
 import { counted, listed, seconds } from "../shared/words.js";

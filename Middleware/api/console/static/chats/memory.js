@@ -3,7 +3,7 @@
 // save they are corrected here, and until the page is left that can be undone.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useTold } from "../shared/asked.js";
-import { mayLeave, useUnsaved } from "../shared/leaving.js";
+import { mayLeave, useUnsaved } from "../shared/place.js";
 import { Missing, Tabs } from "../shared/parts.js";
 import { ask, hasRight } from "../shared/server.js";
 import { clock, counted, listed, sentence } from "../shared/words.js";

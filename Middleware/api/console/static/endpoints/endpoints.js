@@ -19,6 +19,7 @@ import { MARKS, NOT_CALLED, stateWords } from "./state_words.js";
  *   last_error: { at: number, kind: string, text: string, advice: string } | null, calls: [number, number | null,
  *   number | null, boolean][],
  *   median: { first_s: number | null, rate: number | null }, held: number | null, used_by: string[], probe: any,
+ *   affects: { user: string, names: string[] }[],
  *   addresses: Address[] }} Endpoint */
 /**
  * One of several addresses.
@@ -104,6 +105,12 @@ function Card({ one, again, loaded, there }) {
             </code> <span class="dim">${addressWords(each)}</span></li>`)}</ul>`,
         ]
       : ["address", html`<code>${one.url || "built in"}</code>`],
+    [
+      "affects",
+      one.state === "failing" &&
+        (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "no model name"),
+      "users, and the model names whose requests may need it",
+    ],
     [
       "same address",
       one.state === "failing" &&

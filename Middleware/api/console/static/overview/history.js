@@ -4,10 +4,10 @@ import { html, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { Failed, Missing } from "../shared/parts.js";
 import { Plot } from "../shared/plot.js";
-import { BYS, groupRow, plotsOf, slotRows, slotWords } from "./history_numbers.js";
+import { BYS, groupRow, plotsOf, slotRows, slotWords } from "./numbers.js";
 import { clock, counted, number } from "../shared/words.js";
 
-/** @typedef {import("./history_numbers.js").History} Made */
+/** @typedef {import("./numbers.js").History} Made */
 
 /** @param {{ span: string, table: boolean }} props */
 export function History({ span, table }) {

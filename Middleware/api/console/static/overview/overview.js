@@ -7,8 +7,7 @@ import { stateWords } from "../endpoints/state_words.js";
 import { Failed, Mark, Missing } from "../shared/parts.js";
 import { Keys } from "./key_table.js";
 import { History, Plots, Rows, Today } from "./history.js";
-import { SPANS } from "./history_numbers.js";
-import { hourPlots, rows, sinceFirst, totals, xs } from "./hour.js";
+import { SPANS, hourPlots, rows, sinceFirst, totals, xs } from "./numbers.js";
 import { clock, counted } from "../shared/words.js";
 
 export function Page() {

@@ -4,7 +4,7 @@ import { html, signal, useCallback, useEffect, useMemo, useRef, useState } from 
 import { useAsked } from "../shared/asked.js";
 import { checker } from "./checker.js";
 import { EditorPane, useKnown } from "./editor_pane.js";
-import { useUnsaved } from "../shared/leaving.js";
+import { useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
 import { Picture } from "./picture.js";
 import { routeOf, whyNot } from "./saving.js";

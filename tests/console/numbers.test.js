@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { hourPlots, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/overview/hour.js";
+import { hourPlots, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/overview/numbers.js";
 
 const NAMES = ["requests", "failed", "cancelled", "tokens", "tokens_after", "first_p50", "first_p95", "running", "waiting", "memory_mb"];
 /** An hour of four slots in which nothing happened, but for what is given. */
