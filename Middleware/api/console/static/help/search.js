@@ -57,7 +57,11 @@ export function entries(index) {
 /** Whose it is, what may stand there, and what holds without it.
  * @param {string} whose @param {{kinds: string[], enum: unknown[] | null, default: unknown}} field */
 const about = (whose, { kinds, enum: words, default: usual }) =>
-  listed(whose, words ? words.join(" or ") : kinds.join(" or "), usual !== null && `default ${JSON.stringify(usual)}`);
+  listed(
+    whose,
+    (words ?? kinds).join(" or ").replace("integer or number", "number"),
+    usual !== null && `default ${JSON.stringify(usual)}`,
+  );
 
 /** Without marks of Markdown. @param {string} text */
 const unmarked = (text) => text.replace(/[`*]/g, "");
