@@ -33,7 +33,12 @@ READ = [
     ({"memory": "vector", "name": "m", "description": "d"}, MemoryEntry("m", "d")),
     ({"fetch": {}}, FetchEntry("fetch_page")),
     (
-        {"fetch": {"allowedHosts": [" A.org"], "maxTokens": 9}, "name": "f", "description": "d", "timeout": 2},
+        {
+            "fetch": {"allowedHosts": [" A.org"], "maxTokens": 9},
+            "name": "f",
+            "description": "d",
+            "timeout": 2,
+        },
         FetchEntry("f", ("a.org",), 9, "d", 2),
     ),
     ({"python": "dir/run.py"}, ScriptEntry("dir/run.py", "run", "", PLAIN)),
@@ -135,10 +140,16 @@ SCHEMAS = [
     ({"workflow": "A"}, ""),
     ({"python": "A.py", "parameters": {"properties": {}}}, ""),
     ({"python": "A.py", "parameters": ["a"]}, "`parameters` of 'A' is no JSON Schema of an object"),
-    ({"workflow": "A", "parameters": {"type": "string"}}, "`parameters` of 'A' is no JSON Schema of an object"),
+    (
+        {"workflow": "A", "parameters": {"type": "string"}},
+        "`parameters` of 'A' is no JSON Schema of an object",
+    ),
     ({"python": "A.py", "parameters": {"properties": {"a": {"type": "odd"}}}}, "`parameters` of 'A' is no"),
     ({"workflow": "A", "parameters": TWO, "inputs": ["a"]}, ""),
-    ({"workflow": "A", "parameters": TWO, "inputs": ["a", "c", "d"]}, "`inputs` of 'A' names 'c', which is no"),
+    (
+        {"workflow": "A", "parameters": TWO, "inputs": ["a", "c", "d"]},
+        "`inputs` of 'A' names 'c', which is no",
+    ),
     ({"fetch": {}, "parameters": 3}, ""),
 ]
 

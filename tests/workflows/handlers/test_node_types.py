@@ -24,7 +24,10 @@ from Middleware.workflows.handlers.node_types import (
     [
         ("StaticResponse", "StaticResponse"),
         ("Standard", "Standard"),
-        *[(text, "Standard") for text in ("Conversational", "staticresponse", "Nope", "", None, 3, ["Standard"])],
+        *[
+            (text, "Standard")
+            for text in ("Conversational", "staticresponse", "Nope", "", None, 3, ["Standard"])
+        ],
     ],
 )
 def test_the_type_that_is_meant(written, means):

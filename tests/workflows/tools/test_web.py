@@ -210,7 +210,10 @@ class TestRedirects:
 
     @pytest.mark.parametrize(
         ("url", "location"),
-        [("http://a.example/", "http://A.example:80/two"), ("https://a.example:443/", "https://a.example/two")],
+        [
+            ("http://a.example/", "http://A.example:80/two"),
+            ("https://a.example:443/", "https://a.example/two"),
+        ],
     )
     def test_a_port_that_is_that_of_the_scheme_anyway(self, url, location):
         """It is the same origin with it and without."""
