@@ -178,13 +178,22 @@ class TestErrors:
             ("import no_such_module_at_all", ModuleNotFoundError),
             ("1 / 0", ZeroDivisionError),
             ("def (", SyntaxError),
-            ("x = 1", AttributeError),
-            ("Invoke = 3", TypeError),
         ],
-        ids=["file-in-invoke", "import", "top-level", "syntax", "no-invoke", "not-callable"],
+        ids=["file-in-invoke", "import", "top-level", "syntax"],
     )
     def test_other_errors_leave(self, script, text, kind):
         with pytest.raises(kind):
+            run_dynamic_module(str(script(text)))
+
+    @pytest.mark.parametrize(
+        ("text", "kind", "told"),
+        [
+            ("x = 1", AttributeError, "the script tool.py has no function 'Invoke'"),
+            ("Invoke = 3", TypeError, "'Invoke' in the script tool.py is not a function"),
+        ],
+    )
+    def test_a_script_without_a_function_to_call(self, script, text, kind, told):
+        with pytest.raises(kind, match=f"^{told}$"):
             run_dynamic_module(str(script(text)))
 
     def test_a_name_of_ours_that_is_not_there(self, script):
