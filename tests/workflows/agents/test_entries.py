@@ -6,8 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from Middleware.workflows.agents.entries import (
+    AGENT_TOOLS,
     ENTRY_ALLOWED,
     FetchEntry,
     McpEntry,
@@ -88,6 +90,41 @@ def test_none(value: Any, allowed: str) -> None:
     """The error says what is allowed."""
     with pytest.raises(ValueError, match=f"^{re.escape(allowed)}$"):
         read_entry(value)
+
+
+SCHEMA = Draft202012Validator({**AGENT_TOOLS})
+
+
+@pytest.mark.parametrize("value", [each for each, _ in READ], ids=lambda value: str(value)[:40])
+def test_the_schema_takes_an_entry(value: Any) -> None:
+    assert SCHEMA.is_valid([value])
+
+
+REFUSED = [
+    *("files", "mcp:", "mcp:/x", "mcp:a/", 3, None, [], {}, {"name": "x"}),
+    {"python": "x", "fetch": {}},
+    *({kind: ""} for kind in ("workflow", "python")),
+    *({"memory": "vector", name: 3} for name in ("name", "description")),
+    *({"memory": "vector", "timeout": value} for value in (0, -1, "2")),
+    *({"workflow": "A", "inputs": value} for value in ("a", [3])),
+    {"workflow": "A", "workflowUserFolderOverride": 3},
+    {"memory": "file"},
+    {"memory": "vector", "odd": 1},
+    *({"fetch": value} for value in (True, {"odd": 1}, {"maxTokens": 0}, {"maxTokens": 1.5})),
+    *({"fetch": {"allowedHosts": value}} for value in ("a.org", [], [""], [3])),
+]
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=lambda value: str(value)[:60])
+def test_the_schema_refuses(value: Any) -> None:
+    """What could mean nothing; and an object that is no list."""
+    assert not SCHEMA.is_valid([value]) and not SCHEMA.is_valid({"0": value})
+
+
+@pytest.mark.parametrize("value", ["files", {"python": "x", "fetch": {}}, {}], ids=str)
+def test_the_schema_says_what_is_allowed(value: Any) -> None:
+    told = {error.schema.get("x-allowed") for error in SCHEMA.iter_errors([value])}
+    assert told == {ENTRY_ALLOWED}
 
 
 def test_those_that_can_be_read() -> None:

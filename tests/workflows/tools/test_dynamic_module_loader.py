@@ -254,6 +254,10 @@ class TestTimeLimit:
         path = script(invoke("import threading; return threading.current_thread().name"))
         assert call_script(path, (), {}, timeout_s=PATIENCE_S) == "script tool.py"
 
+    def test_it_is_waited_for(self, script):
+        path = script(invoke("import time; time.sleep(0.1); return 'done'"))
+        assert call_script(path, (), {}, timeout_s=PATIENCE_S) == "done"
+
     def test_errors_come_back_too(self, script):
         assert call_script(script(invoke("1 / 0")), (), {}, timeout_s=PATIENCE_S) == UNEXPECTED
         with pytest.raises(FileNotFoundError):
