@@ -1,10 +1,9 @@
 // @ts-check
 // The first row of a run: what the client asked.
-import { html, useMemo } from "../vendor/preact.js";
+import { html } from "../vendor/preact.js";
 import { Facts, Missing } from "../shared/parts.js";
-import { Parts } from "./sent.js";
-import { sentIn } from "./sent_parts.js";
-import { Whole, useText } from "./texts.js";
+import { Parts, useSent } from "./sent.js";
+import { Whole } from "./texts.js";
 import { counted } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run */
@@ -23,9 +22,7 @@ export function Request({ run, none }) {
 
 /** @param {{run: Run, none: string}} props */
 function Body({ run, none }) {
-  const { data: text, error, again } = useText(run.id, run.asked);
-  const whole = text && !text.left_out ? text.head : "";
-  const sent = useMemo(() => (whole ? sentIn(whole) : null), [whole]);
+  const { data: text, error, again, sent } = useSent(run.id, run.asked);
   if (!run.asked) return html`<p class="dim">${none}</p>`;
   if (!text) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
   return html`<p class="dim">as the client sent it, ${counted(text.chars, "character")}</p>
