@@ -51,8 +51,8 @@ class PairedElements:
         self._names = names
         self._held: list[str] = []  # from the `<` on; empty: nothing is open
         self._step = self._in_name
-        self._closing = ""
-        self._matched = 0  # so many characters of the closing tag stand at the end of what is held
+        self._closing: str  # tag of the element that is open
+        self._matched: int  # so many characters of it stand at the end of what is held
 
     def feed(self, text: str) -> Pieces:
         out: Pieces = []

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from Middleware.common.errors import BackendError
 from Middleware.common.secrets import shown_url
 from Middleware.config.endpoints import EndpointConfig
-from Middleware.llmapis.egress import EgressTarget, place_of
+from Middleware.llmapis.egress import place_of
 from Middleware.services.fair_gate import NO_LIMIT, FairGate
 from Middleware.services.held_prompts import PromptDigest, held_prompts
 from Middleware.services.key_limits import ask_of_request
@@ -307,11 +307,11 @@ class AddressRoute:
             stop = self._servers.enter(self._choose)
             self._left.remove(stop.url)
             try:
-                place = guarded_place(self._endpoint, stop.url)
+                stop.pinned = guarded_hosts(self._endpoint, stop.url)
             except BackendError:
                 stop.release()
                 continue
-            stop.pinned, stop.is_last = place.addresses, not self._left
+            stop.is_last = not self._left
             self._stop = stop
             return stop
         raise BackendError(self._endpoint.name, "config_error", "none of its addresses may be called")
@@ -326,7 +326,7 @@ class AddressRoute:
             return None
         url = favourite(wanted, self._asker, self._shared_chars, prompt.head_chars)
         stop = Stop(url, self._servers.gate(url))
-        stop.pinned = guarded_place(self._endpoint, url).addresses
+        stop.pinned = guarded_hosts(self._endpoint, url)
         return stop
 
     @property
@@ -363,12 +363,12 @@ class AddressRoute:
         return held_prompts().shared_chars(url, self._endpoint.model, prompt) if prompt else 0
 
 
-def guarded_place(endpoint: EndpointConfig, url: str) -> EgressTarget:
-    """Where one of the endpoint's addresses is; `addresses`: what to connect to, empty: whatever its name
-    leads to. Raises BackendError `config_error` for a public one behind a first one that is local, unless the
-    endpoint sets `allowRemoteBackup`."""
+def guarded_hosts(endpoint: EndpointConfig, url: str) -> tuple[str, ...]:
+    """What to connect to for one of the endpoint's addresses; empty: whatever its name leads to. Raises
+    BackendError `config_error` for a public one behind a first one that is local, unless the endpoint sets
+    `allowRemoteBackup`."""
     if url == endpoint.url or place_of(endpoint.url).where == "remote":
-        return EgressTarget("unknown")
+        return ()
     place = place_of(url)
     if place.where == "remote" and not endpoint.allow_remote_backup:
         message = (
@@ -379,12 +379,12 @@ def guarded_place(endpoint: EndpointConfig, url: str) -> EgressTarget:
         raise BackendError(endpoint.name, "config_error", message)
     if place.where == "unknown":
         _warn_once(f"endpoint '{endpoint.name}': it is not known on which host {shown_url(url)} is")
-    return place
+    return place.addresses
 
 
 def _may_be_called(endpoint: EndpointConfig, url: str) -> bool:
     try:
-        guarded_place(endpoint, url)
+        guarded_hosts(endpoint, url)
     except BackendError:
         return False
     return True

@@ -21,7 +21,7 @@ from Middleware.common.types import Batches, Chunk, close_batches
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.users import UserSettings
-from Middleware.llmapis.addresses import guarded_place
+from Middleware.llmapis.addresses import guarded_hosts
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.embedding_service import EmbeddingService
 from Middleware.llmapis.handlers.base.base_llm_api_handler import LlmApiHandler
@@ -91,8 +91,8 @@ def _probe_another(handler: LlmApiHandler, first: Probe, url: str) -> Probe:
     """The look at an address of `moreEndpoints`, of which no list is asked."""
     seen = replace(first, more_address=url, seconds=0.0, whole=False, numbers=0, thinks=False, error=None)
     try:
-        place = guarded_place(first.endpoint, url)
-        handler = type(handler)(replace(handler.settings, address=url, pinned=place.addresses))
+        pinned = guarded_hosts(first.endpoint, url)
+        handler = type(handler)(replace(handler.settings, address=url, pinned=pinned))
         return _probe_answer(replace(seen, url=handler._get_api_endpoint_url()), handler)
     except BackendError as error:
         return replace(seen, error=error)

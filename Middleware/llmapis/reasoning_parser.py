@@ -328,4 +328,4 @@ def text_behind_thoughts(text: str) -> str:
 def has_reasoning_marks(text: str) -> bool:
     """Whether an opening mark of any dialect stands in `text`."""
     folded = text.lower()
-    return any(mark.literal in folded for mark in _FIRST_MARKS if mark.goes_to == THINKING)
+    return any(mark.literal in folded for mark in _FIRST_MARKS)

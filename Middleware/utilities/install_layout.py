@@ -15,6 +15,7 @@ from Middleware.common.instance_global_variables import (
     SHIPPED_DIRECTORY,
     LaunchFacts,
     is_installed,
+    is_same_path,
     shipped_public,
 )
 from Middleware.config.loader import ConfigSnapshot, ConfigTree
@@ -36,6 +37,16 @@ def program() -> str:
 def quote_words(*words: str) -> str:
     """Words of a command line as the user's shell reads them."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def tree_words(facts: LaunchFacts) -> list[str]:
+    """The words of a command line that lead to the tree of `facts`; none where it is found without."""
+    words = []
+    if not is_same_path(facts.public_directory, shipped_public()):
+        words += ["--PublicDirectory", str(facts.public_directory)]
+    if not is_same_path(facts.config_directory, facts.public_directory / "Configs"):
+        words += ["--ConfigDirectory", str(facts.config_directory)]
+    return words
 
 
 def default_public(config: Path | None) -> Path:

@@ -201,3 +201,9 @@ def test_a_byte_order_mark_is_passed_over():
 def test_a_megabyte_of_anything_is_read(text):
     """No text makes it walk twice: a quadratic reader would be at it for hours."""
     assert positions(text).line_column(0) == (1, 1)
+
+
+@pytest.mark.parametrize("number", [0.5, -1e-3, 1e300, 12])
+def test_numbers_are_what_they_say(number):
+    """Fractions, too; only what is too large for one is refused."""
+    assert parse(json.dumps({"a": [number]}).encode(), "") == {"a": [number]}

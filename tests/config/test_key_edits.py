@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from Middleware.config.key_edits import EMPTY, with_digest, with_entry, without_entry
+from Middleware.common.errors import ConfigError
+from Middleware.config.key_edits import EMPTY, _checked, with_digest, with_entry, without_entry
 from Middleware.config.key_file import digest_of, read_keys
 
 
@@ -81,3 +82,14 @@ def test_a_name_that_is_not_there():
         without_entry(EMPTY, "a")
     with pytest.raises(LookupError):
         with_digest(EMPTY, "a", digest_of("x"))
+
+
+@pytest.mark.parametrize(("held", "kept"), [(["a"], ["a"]), (["b", "a"], []), (["a", "b"], ["c"])])
+def test_an_edit_that_did_something_else_is_refused(held, kept):
+    """Other entries than were meant, or one that had to stay as it was."""
+    text = LAYOUTS["one line"]
+    stays = [*read_keys(text.encode()), *read_keys(f'{{"keys": [{line("c")}]}}'.encode())]
+    with pytest.raises(ConfigError, match="only a person can edit") as caught:
+        _checked(text, held, [one for one in stays if one.name in kept])
+    assert caught.value.file == "Keys.json"
+    assert _checked(text, ["a", "b"], stays[:2]) == text

@@ -37,7 +37,7 @@ USERS = {
 def server(launch, tmp_path_factory):
     """Each test has a key of its own, so that it knows the whole day."""
     file = tmp_path_factory.mktemp("keys") / "Keys.json"
-    names = ("whole", "left", "behind", "vectors", "task", "broken", "other")
+    names = ("whole", "left", "behind", "vectors", "task", "broken", "half", "other")
     limits = {"tokensPerDay": DAY}
     entries = [{"name": n, "sha256": digest_of(n), "users": ["*"], "limits": limits} for n in names]
     write(file, {"keys": entries})
@@ -86,6 +86,22 @@ def test_a_whole_answer(backend, post, used):
     assert answer.status == 200 and answer.read()
     assert used("whole") == 29
     assert used("other") == 0
+
+
+@pytest.mark.parametrize("counts", [{"completion_tokens": -1}, {"prompt_tokens": 2**60}], ids=["-1", "huge"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_half_of_the_numbers(backend, post, used, counts, stream):
+    """A number that cannot be one is not told, and estimated: it does not count as nothing."""
+    text = f"usage half {next(iter(counts))} {stream}"
+    before = used("half")
+    backend.on(text, Reply(["Once upon a time"], counts={**COUNTS, **counts}))
+    _, answer = post("half", {"model": "ann", "messages": chat(text), "stream": stream})
+    assert answer.status == 200 and answer.read()
+    prompt = estimate_tokens(text) if "prompt_tokens" in counts else COUNTS["prompt_tokens"]
+    written = (
+        estimate_tokens("Once upon a time") if "completion_tokens" in counts else COUNTS["completion_tokens"]
+    )
+    wait_until(lambda: used("half") == before + prompt + written, said=lambda: str(used("half") - before))
 
 
 def test_a_stream_that_is_left_in_the_middle(backend, post, used):

@@ -430,6 +430,16 @@ class TestFailure:
         assert stops[0].note_failure(gone) is False and not known.is_out(A)
         assert stops[1].note_failure(gone) is True and known.is_out(A)
 
+    @pytest.mark.parametrize(("status", "is_out"), [(400, False), (None, True)])
+    def test_a_refusal_shows_that_a_server_is_back(self, house, known, status, is_out):
+        """It answers. A failure without an answer shows nothing."""
+        house.server()
+        house.endpoint(A, B)
+        known.note_failure(A, known.now())
+        stop = addresses.Stop(A, addresses.servers_of(house.service().endpoint).gate(A))
+        assert stop.note_failure(BackendError("e", "server_error", "x", status=status)) is False
+        assert known.is_out(A) is is_out
+
     def test_an_address_that_is_out_is_not_asked(self, house, rig):
         """Within its 5 seconds: the first failure is the only one."""
         bad = house.server(rig.json_answer({"error": "no"}, "503 X"))

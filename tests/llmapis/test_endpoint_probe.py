@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from Middleware.common.errors import BackendError, ConfigError
-from Middleware.llmapis.endpoint_probe import FEW_TOKENS, Probe, probe, probes
+from Middleware.llmapis.endpoint_probe import FEW_TOKENS, GREETING, Probe, probe, probes
 from Middleware.llmapis.handlers.impl.openai_api_handler import OpenAIBackend
 from Middleware.llmapis.wire.http import Transport
 from tests.patience import PATIENCE_S
@@ -59,6 +59,7 @@ class TestWhatIsAsked:
         assert second["line"] == "POST /v1/chat/completions HTTP/1.1"
         body = json.loads(second["body"])
         assert (body["model"], body["max_tokens"], body["stream"]) == ("tiny", FEW_TOKENS, True)
+        assert body["messages"] == [{"role": "user", "content": GREETING}]
         assert (seen.error, seen.symptom, seen.whole) == (None, "", False)
         assert seen.model_is_listed is True and seen.seconds > 0
 
@@ -79,6 +80,7 @@ class TestWhatIsAsked:
         seen = look(stand_in.url, "KoboldCpp")
         assert (seen.error, seen.model, seen.models) == (None, None, ("koboldcpp/x",))
         assert seen.model_is_listed is None
+        assert json.loads(stand_in.requests[1]["body"])["prompt"] == GREETING
 
     def test_claude_is_asked_for_a_token_only(self, server, look, rig):
         """It has no list."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Middleware.llmapis.reasoning_parser import (
+    AUTO_WINDOW,
     DIALECTS,
     has_reasoning_marks,
     reasoning_splitter,
@@ -163,3 +164,13 @@ def test_opening_marks_are_recognised(text, found):
 )
 def test_text_behind_thoughts(text):
     assert text_behind_thoughts(text) == "2"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["2 [THINK]x[/THINK]", "x" * AUTO_WINDOW + "<think>x</think>"],
+    ids=["another-dialect", "far-behind-the-beginning"],
+)
+def test_marks_that_are_text_of_an_answer(answer):
+    """Once a dialect is known no other counts, and none that begins late."""
+    assert text_behind_thoughts(f"<think>hm</think>{answer}" if "THINK" in answer else answer) == answer

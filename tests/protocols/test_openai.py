@@ -38,6 +38,14 @@ class TestOpenAIChat:
         ]
         assert stream.end() == ["data: [DONE]\n\n"]
 
+    @pytest.mark.parametrize(
+        "more", [chunk("", "stop"), chunk("", tool_calls=[CALL]), chunk("", thinking="hm")]
+    )
+    def test_so_it_does_before_a_text_that_does_not_come_alone(self, more):
+        """A client adds texts to the empty one that it begins with."""
+        first = deltas(framer("openaichatcompletion").units([chunk("The"), more]))
+        assert first[:2] == [{"role": "assistant", "content": ""}, {"content": "The"}]
+
     def test_every_unit_carries_the_same_facts(self):
         """One id, one creation time, one fingerprint."""
         stream = framer("openaichatcompletion", include_usage=True)

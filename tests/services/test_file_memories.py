@@ -20,6 +20,7 @@ from Middleware.services.file_memories import (
     join_ends,
     pinned_places,
     pins_of,
+    remembered,
 )
 from Middleware.utilities.encryption_utils import TOKEN_START, api_key_hash, derive_key
 from Middleware.utilities.hashing_utils import sha256_hex
@@ -195,6 +196,7 @@ class TestCorrecting:
         memories.forget([1])
         assert memories.load()[1] == Entry("", "b")
         assert memories.load()[1].is_forgotten
+        assert remembered(memories.load()) == (memories.load()[0], *memories.load()[2:])
         assert lines(store)[1]["forgotten"] == [[0, 2]]
         assert memories.ends(memories.load())[1] == replace(B, forgotten=((0, 2),))
 

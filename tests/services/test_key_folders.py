@@ -9,11 +9,14 @@ import pytest
 from Middleware.config.key_file import KeyEntry
 from Middleware.config.users import UserSettings
 from Middleware.services.key_folders import (
+    KEY,
+    NEW_KEY,
     count_discussions,
     folder_of_entry,
     folders_in_no_entry,
     folders_of_key,
     is_discussion,
+    key_in,
 )
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key
 
@@ -43,6 +46,26 @@ def remember(root):
             (root / place / "memories.json").write_text("[]", "utf-8")
 
     return make
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "old"),
+    [
+        (KEY, "HEADRACE_API_KEY", "WILMER_API_KEY"),
+        (NEW_KEY, "HEADRACE_NEW_API_KEY", "WILMER_NEW_API_KEY"),
+    ],
+)
+def test_the_key_of_the_environment(monkeypatch, name, ours, old):
+    """WilmerAI's variable is read where ours is not set, or blank."""
+    for variable in (ours, old):
+        monkeypatch.delenv(variable, raising=False)
+    assert key_in(name) == ""
+    monkeypatch.setenv(old, " second ")
+    assert key_in(name) == "second"
+    monkeypatch.setenv(ours, " ")
+    assert key_in(name) == "second"
+    monkeypatch.setenv(ours, " first ")
+    assert key_in(name) == "first"
 
 
 @pytest.mark.parametrize(

@@ -91,3 +91,14 @@ def test_keys_tell_everything_apart():
         for parts in (("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a", "b", "\ud800"))
     }
     assert len(keys) == 4
+
+
+def test_a_damaged_file_is_made_anew(store, caplog):
+    """Nothing of it stays: all that was in it can be made again."""
+    store.database.parent.mkdir(parents=True)
+    store.database.write_bytes(b"no database at all" * 100)
+    store.keep({"a": [1.0]})
+    assert "could not be kept" in caplog.text
+    assert list(store.database.parent.iterdir()) == []
+    store.keep({"a": [1.0]})
+    assert store.find(["a"]) == {"a": array("f", [1.0])}

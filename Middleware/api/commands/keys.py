@@ -41,7 +41,7 @@ from Middleware.services.key_folders import (
 from Middleware.utilities.encryption_utils import hash_of_digest
 from Middleware.utilities.file_locks import hold_lock, lock_file_for
 from Middleware.utilities.file_utils import atomic_write
-from Middleware.utilities.install_layout import program, quote_words
+from Middleware.utilities.install_layout import program, quote_words, tree_words
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.keys_check import folder_is_discussion
 
@@ -382,7 +382,7 @@ def _rekey_command(user: str) -> str:
 
 def _memory_command(user: str, *words: str) -> str:
     """`words` in angle brackets are for the reader to replace."""
-    said = [quote_words("--User", user, "--memory"), *words]
+    said = [quote_words(*tree_words(launch_facts()), "--User", user, "--memory"), *words]
     return " ".join([program(), *said])
 
 

@@ -346,7 +346,7 @@ def _tell(place: SetupPlace, written: Sequence[Path], wishes: _Wishes, arguments
     if wishes.kind.needs:
         print(wishes.kind.needs)
     if place.is_new and (old := place.public.parent / "DiscussionIds").is_dir():
-        words = quote_words("--memory", "import", str(old))
+        words = quote_words(*_place_words(place, arguments), "--memory", "import", str(old))
         print(f"Chats that you had before stay in {old}; to take them over: {program()} {words}")
     keys_file = _keys_file_of(place)
     key = _key_to_type(keys_file, has_keys=bool(arguments.require_api_key))

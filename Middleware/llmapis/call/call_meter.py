@@ -16,6 +16,7 @@ from Middleware.config.prices import Price
 from Middleware.llmapis.dialects.event_mapping import count_of
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.answers import full_usage
+from Middleware.utilities.text_utils import estimate_tokens
 
 BROKEN_OFF = ("cancelled", "closed", "dropped")
 """How calls end that somebody ends: what had come of them is paid for."""
@@ -94,10 +95,20 @@ class CallMeter:
         last = self._settled
         has_come = usage or any(self._texts) or self._thoughts
         if last is None and (has_come or (self.sent and outcome in BROKEN_OFF)):
-            last = self._use_of(usage)
+            last = self._use_of(self._told_of_all(usage))
         if last is None or self._lost is None:
             return last or self._lost
         return last.plus(self._lost)
+
+    def _told_of_all(self, usage: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """Of an answer that has no end: a backend that tells its numbers as it goes, or at the start, has
+        told of what came up to there.
+        """
+        told = dict(usage or {})
+        came = estimate_tokens("".join([*self._thoughts, *self._texts]))
+        if (count_of(told.get("completion_tokens")) or 0) < came:
+            told.pop("completion_tokens", None)
+        return told
 
     def _use_of(self, usage: Mapping[str, Any] | None) -> CallUse:
         """Of these numbers, with estimates in place of those that are missing."""

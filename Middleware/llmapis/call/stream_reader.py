@@ -465,9 +465,6 @@ class StreamReader:
         if failure := self._failure_word(final, is_empty=not (self.output or batch or is_visible(final))):
             return self._fail_batch(batch, failure)
         if usage := self.state.usage:
-            usage.setdefault(
-                "total_tokens", usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-            )
             final["usage"] = usage
         if self.state.thoughts is not None and (fields := self.state.thoughts.fields()):
             final["beside"] = fields

@@ -43,6 +43,11 @@ class ClaudeEvents:
         self._counts: JsonObject = {}
 
     @property
+    def usage(self) -> JsonObject | None:
+        """What was told so far. What the start says of the output is of the start alone."""
+        return claude_usage(self._counts)
+
+    @property
     def thought_blocks(self) -> list[JsonObject]:
         """Thinking blocks with their signatures, as the API wants them back."""
         return list(self._thoughts.values())
@@ -62,6 +67,7 @@ class ClaudeEvents:
             message = data.get("message") or {}
             self.model = message.get("model")
             self._count(message.get("usage"))
+            self._counts.pop("output_tokens", None)
         elif kind == "message_stop":
             self.ended = True
         return None
@@ -109,7 +115,7 @@ class ClaudeEvents:
         delta = data.get("delta")
         reason = delta.get("stop_reason") if isinstance(delta, dict) else None
         chunk: Chunk = {"token": "", **finish_fields(reason)}  # type: ignore[typeddict-item]
-        if (usage := claude_usage(self._counts)) is not None:
+        if (usage := self.usage) is not None:
             chunk["usage"] = usage
         return chunk
 

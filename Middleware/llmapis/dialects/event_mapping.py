@@ -100,16 +100,16 @@ def arguments_object(arguments: Any) -> JsonObject:
 
 
 def usage_of(prompt: Any, completion: Any, total: Any = None) -> JsonObject | None:
-    """The standard usage object; None when neither count is a number."""
-    counts = [count_of(count) for count in (prompt, completion, total)]
-    if counts[0] is None and counts[1] is None:
+    """The standard usage object; None when neither count is a number.
+
+    A count that was not told is left out: unknown is not 0, and is estimated where it is needed.
+    """
+    told = {**known_count("prompt_tokens", prompt), **known_count("completion_tokens", completion)}
+    if not told:
         return None
-    prompt_tokens, completion_tokens = counts[0] or 0, counts[1] or 0
-    return {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens if counts[2] is None else counts[2],
-    }
+    if len(told) == 2:
+        told["total_tokens"] = sum(told.values())
+    return {**told, **known_count("total_tokens", total)}
 
 
 _PROMPT_NAMES = ("prompt_tokens", "input_tokens")

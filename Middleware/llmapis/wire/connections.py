@@ -202,7 +202,9 @@ def _parse_headers(file: BinaryIO) -> http.client.HTTPMessage:
 
 
 class _FinalResponse(http.client.HTTPResponse):
-    """Reads over interim answers (102, 103). http.client itself knows only 100. Source: RFC 9110, 15.2."""
+    """Reads over interim answers, known or not. http.client itself knows only 100; behind 101 no HTTP comes.
+    Source: RFC 9110, 15.2.
+    """
 
     begin = FunctionType(
         http.client.HTTPResponse.begin.__code__, {**vars(http.client), "parse_headers": _parse_headers}
@@ -211,7 +213,7 @@ class _FinalResponse(http.client.HTTPResponse):
 
     def _read_status(self) -> tuple[str, int, str]:
         found: tuple[str, int, str] = super()._read_status()  # type: ignore[misc]
-        while found[1] in (102, 103):
+        while 101 < found[1] < 200:
             http.client.parse_headers(self.fp)
             found = super()._read_status()  # type: ignore[misc]
         return found

@@ -55,6 +55,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?")
 _HIDDEN_IN_URLS = re.compile(r"(?<=//)[^/?#]+@|(?<=\?)[^#]+")
 
+_NOT_HTTP = (http.client.HTTPException, BodyFault, requests.exceptions.InvalidHeader)
 _BODY_FAULTS = (OSError, ValueError, AttributeError, HTTPError, http.client.HTTPException)
 
 
@@ -115,7 +116,8 @@ class Answer:
         self._closed = True
         self._handle.detach()
         raw = self._response.raw
-        if not self._handle.cancelled and self._body.drain(drain_s):
+        is_http = self.status >= 200  # 101: what comes next is in another protocol
+        if is_http and not self._handle.cancelled and self._body.drain(drain_s):
             http_response = response_below(raw)
             if http_response is not None:
                 http_response.close()
@@ -386,7 +388,7 @@ def _open_error(post: Post, handle: AbortHandle, error: BaseException) -> Backen
     if unreachable:
         message = f"cannot connect to {place}: {_reason(causes)}"
         return BackendError(post.endpoint, "connect_error", message, retryable=True)
-    if any(isinstance(cause, http.client.HTTPException | BodyFault) for cause in causes) and not any(
+    if any(isinstance(cause, _NOT_HTTP) for cause in causes) and not any(
         isinstance(cause, http.client.RemoteDisconnected) for cause in causes
     ):
         return BackendError(
@@ -419,8 +421,10 @@ def _place(url: str) -> str:
 
 
 def _reason(causes: list[BaseException]) -> str:
-    """The system's own words, which name no URL."""
+    """The system's own words, which name no URL, and those about headers that contradict each other."""
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, requests.RequestException):
             return str(cause.strerror)
+        if isinstance(cause, requests.exceptions.InvalidHeader):
+            return str(cause)
     return type(causes[-1]).__name__

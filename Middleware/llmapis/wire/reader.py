@@ -120,10 +120,14 @@ class BodyFault(ValueError):
 
 
 class Framing(Protocol):
-    """Where the body ends on a connection."""
+    """Where the body ends on a connection. `surplus`: bytes stood behind that end: who sends them counts
+    otherwise than we do, and what comes next on the connection may be the rest of them."""
 
     done: bool
-    ends_at_eof: bool
+    surplus: bool
+
+    @property
+    def ends_at_eof(self) -> bool: ...
 
     def feed(self, data: bytes) -> bytes: ...
 
@@ -131,13 +135,16 @@ class Framing(Protocol):
 class ChunkedFraming:
     """Transfer-Encoding: chunked. Source: RFC 9112, 7.1. Chunk extensions and trailers are read over."""
 
-    ends_at_eof = False
-
     def __init__(self) -> None:
-        self.done = False
+        self.done = self.surplus = False
         self._held = b""
         self._left = 0
         """Bytes of the current chunk that have not come; 0: a chunk's head comes; AFTER_CHUNK; TRAILERS."""
+
+    @property
+    def ends_at_eof(self) -> bool:
+        """The last chunk has come: the body is whole, though the blank line behind it may be missing."""
+        return self._left == TRAILERS
 
     def feed(self, data: bytes) -> bytes:
         if self._held:
@@ -187,7 +194,7 @@ class ChunkedFraming:
                 if left == 0:
                     left = _chunk_size(line) or TRAILERS
                 elif not line.strip():
-                    self.done = True
+                    self.done, self.surplus = True, position < end
                     position = end
         return position, left
 
@@ -219,10 +226,11 @@ class CountedFraming:
 
     def __init__(self, length: int) -> None:
         self._left = length
-        self.done = length == 0
+        self.done, self.surplus = length == 0, False
 
     def feed(self, data: bytes) -> bytes:
-        data = data[: self._left]
+        if len(data) > self._left:
+            data, self.surplus = data[: self._left], True
         self._left -= len(data)
         self.done = self._left == 0
         return data
@@ -232,6 +240,7 @@ class OpenFraming:
     """Neither: the body ends when the server closes."""
 
     ends_at_eof = True
+    surplus = False
 
     def __init__(self) -> None:
         self.done = False
@@ -293,7 +302,8 @@ class Inflater:
 
 
 class SocketBody:
-    """One body on a live socket. `complete`: read to its end, so that the connection may be used again."""
+    """One body on a live socket. `complete`: read to its end, and nothing stood behind it, so that the
+    connection may be used again."""
 
     def __init__(
         self, sock: Any, framing: Framing, inflater: Inflater | None, head: Callable[[], bytes]
@@ -302,7 +312,7 @@ class SocketBody:
 
     @property
     def complete(self) -> bool:
-        return self._framing.done
+        return self._framing.done and not self._framing.surplus
 
     def reads(self, *, tick_s: float, limit_s: float) -> Iterator[bytes]:
         """What each read brought; `b""` after each `tick_s` without output. Ends with the body.
@@ -350,7 +360,7 @@ class SocketBody:
         """Read the rest of a body that has said all it has to say, for at most `wait_s`. True when
         complete."""
         until = time.monotonic() + wait_s
-        while not self._framing.done and not self._framing.ends_at_eof:
+        while not self._framing.done and not isinstance(self._framing, OpenFraming):
             self._sock.settimeout(max(until - time.monotonic(), 0.0))
             try:
                 data = self._sock.recv(READ_SIZE)
@@ -359,7 +369,7 @@ class SocketBody:
                 self._framing.feed(data)
             except (OSError, BodyFault):
                 return False
-        return self._framing.done
+        return self.complete
 
     def _buffered_bytes(self) -> bytes:
         """What http.client has read ahead, and what the socket already holds."""
@@ -398,7 +408,7 @@ def body_of(response: Any) -> SocketBody | StandInBody:
     sock = socket_below(file)
     if sock is not None and file is not None and encoding in _INFLATED:
         inflater = Inflater(encoding) if _INFLATED[encoding] else None
-        return SocketBody(sock, _framing(http), inflater, lambda: file.read1(READ_SIZE) or b"")
+        return SocketBody(sock, _framing(raw), inflater, lambda: file.read1(READ_SIZE) or b"")
     if hasattr(raw, "read1"):
         return StandInBody(lambda: raw.read1(READ_SIZE, decode_content=True) or b"")
     pieces = response.iter_content(chunk_size=None)
@@ -408,9 +418,11 @@ def body_of(response: Any) -> SocketBody | StandInBody:
 _INFLATED = {"": False, "identity": False, "gzip": True, "x-gzip": True, "deflate": True}
 
 
-def _framing(http: Any) -> Framing:
-    if http.chunked:
+def _framing(raw: Any) -> Framing:
+    """As urllib3 reads the headers: http.client takes neither `chunked` behind another coding or with a blank
+    behind it nor a length that is said twice in one line, and would read on until the server closes.
+    """
+    if raw.chunked:
         return ChunkedFraming()
-    if http.length is not None:
-        return CountedFraming(http.length)
-    return OpenFraming()
+    length = raw.length_remaining
+    return OpenFraming() if length is None else CountedFraming(length)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Middleware.common.constants import VERSION
-from Middleware.common.instance_global_variables import LaunchFacts, is_same_path, shipped_public
+from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.services.backup.tree_swap import (
     SwapUnclear,
     bases_of,
@@ -25,7 +25,7 @@ from Middleware.services.backup.tree_swap import (
 )
 from Middleware.utilities.file_locks import FolderHold, hold_folder
 from Middleware.utilities.file_utils import atomic_write
-from Middleware.utilities.install_layout import is_shipped, program, quote_words
+from Middleware.utilities.install_layout import is_shipped, program, quote_words, tree_words
 
 logger = logging.getLogger(__name__)
 
@@ -219,11 +219,7 @@ def newer_than_program(written: str, *, version: str = VERSION) -> str:
 
 def way_back(facts: LaunchFacts) -> str:
     """What to type to go back to the newest backup that this version can read."""
-    words = [program()]
-    if not is_same_path(facts.public_directory, shipped_public()):
-        words.append(quote_words("--PublicDirectory", str(facts.public_directory)))
-    if not is_same_path(facts.config_directory, facts.public_directory / "Configs"):
-        words.append(quote_words("--ConfigDirectory", str(facts.config_directory)))
+    words = [program(), *map(quote_words, tree_words(facts))]
     file = newest_backup(read_data_version(facts.data_root))
     return " ".join([*words, "--restore", quote_words(file) if file else "FILE.zip", "--replace"])
 

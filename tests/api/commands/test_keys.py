@@ -20,6 +20,7 @@ from Middleware.common.request_context import RequestContext
 from Middleware.config.key_file import digest_of, read_keys
 from Middleware.services.discussion_folders import ArchiveRefused
 from Middleware.utilities.encryption_utils import api_key_hash, derive_key
+from Middleware.utilities.install_layout import quote_words, tree_words
 from Middleware.workflows.processors.run import ProcessServices, RequestState
 
 
@@ -190,6 +191,13 @@ class TestRotate:
         err = keys("rotate", "a")[2]
         assert "--memory rekey" in err and "--User alice" in err
         assert keys.entries()["a"].folder is None
+
+    def test_the_rekey_that_is_told_is_for_the_same_tree(self, keys, house):
+        """Whoever types it is in another folder, or has a tree of their own beside the program's."""
+        keys("add", "a", "users=alice")
+        tree = quote_words(*tree_words(launch_facts()))
+        assert str(house.folder) in tree
+        assert f"{tree} --User alice --memory rekey" in keys("rotate", "a")[2]
 
 
 class TestMovingIn:

@@ -349,7 +349,9 @@ class TestAfterwards:
         (tmp_path / "data" / "DiscussionIds").mkdir(parents=True)
         house.public = tmp_path / "site-packages" / "Middleware" / "shipped" / "Public"
         _, told, _ = house.run(words=["--yes"])
-        assert f"headrace --memory import {tmp_path / 'data' / 'DiscussionIds'}\n" in told
+        data = tmp_path / "data"
+        command = f"headrace --PublicDirectory {data / 'Public'} --memory import {data / 'DiscussionIds'}"
+        assert f"{command}\n" in told
         assert (tmp_path / "data" / "Public" / "Configs" / "Users" / "assistant.json").is_file()
 
 

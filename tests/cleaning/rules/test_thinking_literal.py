@@ -27,6 +27,7 @@ SITUATIONS = [  # id, endpoint, answer, what the user sees
     ("at the edge of the grace period", THINK, "x" * 100 + "<think>a</think>b", "x" * 100 + "b"),
     ("own grace period", {**THINK, "openingTagGracePeriod": 1}, "xx<think>a</think>b", "xx<think>a</think>b"),
     ("no grace", {**THINK, "openingTagGracePeriod": 0}, "<think>a</think>b", "b"),
+    ("not even a letter", {**THINK, "openingTagGracePeriod": 0}, "x<think>a</think>b", "x<think>a</think>b"),
     (
         "endless grace",
         {**THINK, "openingTagGracePeriod": 10**30},

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from types import SimpleNamespace
+
 import pytest
 
 from Middleware.common.errors import BackendError
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call import call_log
 from Middleware.llmapis.call.call_log import CallLog
 from Middleware.services.node_trace import NOT_YET, CallTrace, NodeTrace
 from Middleware.services.run_trace import Observers
+from tests.clock import Clock
 
 ENDPOINT = EndpointConfig("Big", {"modelNameToSendToAPI": "m"}, "Open-AI-API", {})
 
@@ -116,3 +121,47 @@ def test_its_end(log, told, outcome, reason):
     assert call.ended >= call.begun > 0 and told.ended == [call.ended]
     assert (call.outcome, call.finish_reason) == (outcome, reason)
     assert (call.tries, call.usage, call.truncated) == (2, {"completion_tokens": 7}, True)
+
+
+class TestTheLine:
+    """What the log says of a call that has ended."""
+
+    @pytest.fixture
+    def line(self, caplog, monkeypatch):
+        """The line of a call that took 4 s, whose answer began after 2."""
+        caplog.set_level(logging.INFO)
+        clock = Clock(100.0)
+        monkeypatch.setattr(call_log, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+        def written(stream=True, usage=None, pieces=3, outcome="stop"):
+            log = CallLog(ENDPOINT, stream=stream, started=clock.now, tries=1)
+            clock.now += 2
+            log.note_batch([text("a")] * pieces) if pieces else None
+            clock.now += 2
+            log.usage = usage
+            log.write(outcome)
+            return caplog.records[-1].getMessage()
+
+        return written
+
+    def test_of_a_stream(self, line):
+        """The rate is that from the first text on, and of the server's count."""
+        usage = {"completion_tokens": 8}
+        assert line(usage=usage) == (
+            "endpoint 'Big' (Open-AI-API, model 'm', stream on, tries 1): first token 2.00 s, tokens 4.0/s, "
+            f"took 4.00 s, ended stop, usage {usage}"
+        )
+
+    def test_of_one_without_numbers(self, line):
+        """Pieces are counted."""
+        said = line()
+        assert "tokens 1.5/s" in said and said.endswith("ended stop, usage -")
+
+    def test_of_a_whole_answer(self, line):
+        """The rate is that of all its time."""
+        said = line(stream=False, usage={"completion_tokens": 8})
+        assert "stream off" in said and "tokens 2.0/s" in said
+
+    def test_of_an_answer_that_never_began(self, line):
+        said = line(pieces=0, outcome="timeout")
+        assert "first token -, tokens -, took 4.00 s, ended timeout" in said

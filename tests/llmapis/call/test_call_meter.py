@@ -122,6 +122,23 @@ class TestWithoutAPrice:
         meter.note_batch([text("Hello")])
         assert meter.use_at_end(None, "closed") == CallUse(PROMPT, estimate_tokens("Hello"), None)
 
+    @pytest.mark.parametrize(
+        ("told", "completion"),
+        [(0, estimate_tokens("Hello there")), (1, estimate_tokens("Hello there")), (99, 99)],
+    )
+    def test_broken_off_behind_numbers(self, told, completion):
+        """Those of a backend that tells them as it goes are of what came up to there: never less than came."""
+        meter = CallMeter(None, lambda: PROMPT)
+        meter.note_batch([text("Hello "), text("there")])
+        usage = {"prompt_tokens": 10, "completion_tokens": told}
+        assert meter.use_at_end(usage, "closed") == CallUse(10, completion, None)
+
+    def test_ended_with_few_numbers(self):
+        """A backend that has ended its answer is believed."""
+        meter = CallMeter(None, lambda: PROMPT)
+        meter.note_batch([text("Hello there"), finish(usage={"prompt_tokens": 10, "completion_tokens": 0})])
+        assert meter.use_at_end(USAGE, "stop") == CallUse(10, 0, None)
+
 
 CHEAP, GUESSED = Cost("USD", 3), Cost("USD", 4, True)
 

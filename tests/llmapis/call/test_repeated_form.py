@@ -27,9 +27,11 @@ LEARNED = [
     ('{"t":"tok","n":null}', '{"t":"', '","n":null}'),
     ('["tok"]', '["', '"]'),
     ('{"tok":"tok"}', NO_FORM, NO_FORM),
+    ('["tok","tok"]', NO_FORM, NO_FORM),
     ('{"tok":1}', NO_FORM, NO_FORM),
     ('{"t":"tok" }', NO_FORM, NO_FORM),
     ('{"t":"t\\u006fk"}', NO_FORM, NO_FORM),
+    ('[1,2,"t\\u006fk"]', NO_FORM, NO_FORM),
 ]
 
 

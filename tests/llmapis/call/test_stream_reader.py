@@ -13,6 +13,7 @@ from Middleware.common.errors import BackendError
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call import stream_reader
+from Middleware.llmapis.call.stream_reader import SHOWN
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
@@ -137,6 +138,12 @@ class TestWhatIsGiven:
     def test_nothing_behind_the_end_mark_counts(self, rig):
         """Also in the same read."""
         assert dicts(new_reader(), rig.token("a") + rig.DONE + rig.token("b")) == [*tokens("a"), STOP]
+
+    def test_an_end_mark_alone_is_a_stream(self, rig):
+        """So such a body is not looked at once more, as a whole answer."""
+        reader = new_reader()
+        reader.feed(rig.DONE.encode())
+        assert reader.readable
 
     def test_the_end_mark_after_tool_calls(self, rig):
         """Without a reason of the backend's own."""
@@ -374,6 +381,13 @@ class TestBodiesThatAreNoStream:
         with pytest.raises(BackendError, match="web page: <html>no</html>") as caught:
             dicts(new_reader(content_type="text/html"), body)
         assert caught.value.kind == "protocol_error"
+
+    def test_so_much_of_a_page_is_waited_for(self):
+        """Four times what the message shows of it, as a page may begin with blank lines."""
+        reader = new_reader(content_type="text/html")
+        assert reader.feed(b" " * 3 * SHOWN) == reader.feed(b"x" * SHOWN) == []
+        with pytest.raises(BackendError, match=f"web page: {'x' * SHOWN}$"):
+            reader.feed(b"x")
 
     @pytest.mark.parametrize(
         ("body", "kind"),

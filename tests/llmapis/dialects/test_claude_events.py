@@ -131,6 +131,13 @@ class TestEnd:
         assert chunk["usage"] == {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
         assert (chunk["finish_reason"], events.model) == (None, "c")
 
+    def test_what_the_start_says_of_the_output_is_of_the_start(self, events):
+        """An answer that never tells more has told nothing of its length."""
+        start = {"model": "c", "usage": {"input_tokens": 9, "output_tokens": 1}}
+        events.chunk({"type": "message_start", "message": start})
+        assert events.usage == {"prompt_tokens": 9}
+        assert events.chunk({"type": "message_delta", "delta": {}})["usage"] == {"prompt_tokens": 9}
+
     def test_the_last_event(self, events):
         """Is the end mark."""
         events.chunk({"type": "message_stop"})

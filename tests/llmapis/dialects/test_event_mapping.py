@@ -57,15 +57,18 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("counts", "usage"),
         [
-            ((4, 2, 7), (4, 2, 7)),
-            ((4, 2), (4, 2, 6)),
-            ((None, 2), (0, 2, 2)),
-            ((4.0, None), (4, 0, 4)),
+            ((4, 2, 7), {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 7}),
+            ((4, 2), {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6}),
+            ((None, 2), {"completion_tokens": 2}),
+            ((2**60, 2, -1), {"completion_tokens": 2}),
+            ((4.0, None), {"prompt_tokens": 4}),
+            ((4, -1, 7), {"prompt_tokens": 4, "total_tokens": 7}),
+            ((0, 0), {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}),
         ],
     )
     def test_counts(self, counts, usage):
-        """The total is filled in."""
-        assert tuple(usage_of(*counts).values()) == usage
+        """The total of both is filled in; what was not told is not 0."""
+        assert usage_of(*counts) == usage
 
     @pytest.mark.parametrize("counts", [(None, None), ("4", "2"), (True, False)])
     def test_no_counts(self, counts):

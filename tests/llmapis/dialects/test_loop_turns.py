@@ -74,6 +74,12 @@ class TestFields:
         """Empty texts and nulls are none."""
         assert thoughts_beside({"reasoning_content": "", "reasoning": None, "content": "x"}) is None
 
+    def test_the_thoughts_of_a_whole_message(self):
+        message = {"content": "x", "reasoning": "hm", "thinking": "so", "reasoning_details": [DETAIL, "x"]}
+        expected = {"reasoning": "hm", "thinking": "so", "reasoning_details": [DETAIL]}
+        assert thoughts_beside(message) == expected
+        assert thoughts_beside({"reasoning_details": "hm"}) is None
+
 
 class TestTurns:
     TURNS: tuple[dict[str, Any], ...] = (

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from urllib3.exceptions import NewConnectionError
@@ -16,6 +17,7 @@ from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.wire.connections import (
     AbortHandle,
     RecordedHTTPConnection,
+    _check_peer,
     current_handle,
     opening,
 )
@@ -32,6 +34,15 @@ def transport():
 
 def post(url, **more):
     return Post(url=url + "/x", body=b"{}", headers={}, endpoint="E", **more)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "::1"])
+def test_a_connection_that_leads_elsewhere(address):
+    """Than to one of the addresses that were checked."""
+    peer = SimpleNamespace(getpeername=lambda: (address, 80))
+    _check_peer(peer, AbortHandle(pinned=("127.0.0.1", address)))
+    with pytest.raises(ConnectionError, match="different address"):
+        _check_peer(peer, AbortHandle(pinned=("127.0.0.1",)))
 
 
 class TestTls:

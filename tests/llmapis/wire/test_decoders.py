@@ -140,3 +140,16 @@ class TestNdjson:
             *events,
         ]
         assert decoded(NdjsonDecoder(), *(body[i : i + 1] for i in range(len(body)))) == events
+
+
+@pytest.mark.parametrize(("decoder", "event"), [(SseDecoder, b"data: 1\n\n"), (NdjsonDecoder, b'{"a": 1}\n')])
+def test_whole_events_are_not_taken_apart(decoder, event, monkeypatch):
+    """Where nothing is held, bytes that end an event go by what collects lines; the first may begin with a BOM."""
+    read, fed = decoder(), []
+    collect = read._lines.feed
+    monkeypatch.setattr(read._lines, "feed", lambda data: fed.append(data) or collect(data))
+    for _ in range(2):
+        assert len(read.feed(event)) == len(read.feed(event * 2)) / 2 == 1
+    assert fed == [event]
+    read.feed(event[:3]), read.feed(event[3:])
+    assert fed == [event, event[:3], event[3:]]

@@ -60,6 +60,11 @@ class TestBodies:
             "http-1.0": rig.head(version="1.0") + TEXT,
             "connection-close": rig.head(connection="close") + TEXT,
             "content-length": rig.head(content_length="22") + TEXT,
+            "chunked-and-a-blank": rig.head(transfer_encoding="chunked ") + rig.chunked(TEXT),
+            "chunked-in-a-list": rig.head(transfer_encoding="identity, Chunked") + rig.chunked(TEXT),
+            "chunked-in-a-second-line": rig.head(transfer_encoding="identity\r\nTransfer-Encoding: chunked") + rig.chunked(TEXT),
+            "length-said-twice": rig.head(content_length="22, 22") + TEXT,
+            "last-chunk-without-its-line": rig.SSE_HEAD + rig.chunked(TEXT)[:-2],
             "gzip-chunked": rig.head(transfer_encoding="chunked", content_encoding="gzip") + rig.chunked(gzip.compress(TEXT)),
             "gzip-of-two-members": rig.head(connection="close", content_encoding="gzip") + gzip.compress(TEXT[:9]) + gzip.compress(TEXT[9:]),
             "x-gzip": rig.head(connection="close", content_encoding="X-GZip") + gzip.compress(TEXT),
@@ -69,7 +74,7 @@ class TestBodies:
         }  # fmt: skip
 
     @pytest.mark.parametrize("size", [1, 3, 9999])
-    @pytest.mark.parametrize("name", ["chunked", "chunk-extension-and-trailer", "bare-newlines", "http-1.0", "connection-close", "content-length", "gzip-chunked", "gzip-of-two-members", "x-gzip", "identity", "deflate", "raw-deflate"])  # fmt: skip
+    @pytest.mark.parametrize("name", ["chunked", "chunk-extension-and-trailer", "bare-newlines", "http-1.0", "connection-close", "content-length", "chunked-and-a-blank", "chunked-in-a-list", "chunked-in-a-second-line", "length-said-twice", "last-chunk-without-its-line", "gzip-chunked", "gzip-of-two-members", "x-gzip", "identity", "deflate", "raw-deflate"])  # fmt: skip
     def test_every_framing_and_coding(self, serve, rig, transport, name, size):
         """The same bytes come out, however they are framed, coded and cut."""
         data = self.cases(rig)[name]
@@ -214,6 +219,34 @@ class TestPool:
         server = serve(script)
         assert [body_of(transport, server.url) for _ in range(10)] == [TEXT] * 10
         assert server.accepted == 1
+
+    @pytest.mark.parametrize(
+        "surplus", [b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad", b"}"], ids=["an-answer", "a-rest"]
+    )
+    @pytest.mark.parametrize("framing", ["counted", "chunked"])
+    def test_a_connection_with_bytes_behind_its_answer_is_left(self, serve, rig, transport, framing, surplus):
+        """Whatever comes next on it may be the rest of them, and never passes for an answer."""
+        counted = rig.head(content_length="22") + TEXT
+        answer = counted if framing == "counted" else rig.SSE_HEAD + rig.chunked(TEXT)
+        server = serve(saying(answer + surplus))
+        assert [body_of(transport, server.url) for _ in range(3)] == [TEXT] * 3
+        assert server.accepted == 3
+
+    @pytest.mark.parametrize("framing", ["counted", "chunked"])
+    def test_a_length_that_was_said_oddly_ends_the_answer(self, serve, rig, transport, framing):
+        """It is not waited for until the server closes: this one does not."""
+        counted = rig.head(content_length="22, 22") + TEXT
+        chunked = rig.head(transfer_encoding="identity, chunked ") + rig.chunked(TEXT)
+        server = serve(saying(counted if framing == "counted" else chunked))
+        assert body_of(transport, server.url) == TEXT
+
+    def test_a_connection_that_changed_its_protocol_is_left(self, serve, rig, transport):
+        """Nobody had asked for another one."""
+        server = serve(saying(rig.head("101 Switching Protocols", upgrade="h2c")))
+        for _ in range(2):
+            with pytest.raises(BackendError, match="status 101"):
+                body_of(transport, server.url)
+        assert server.accepted == 2
 
     def test_an_unread_answer_does_not_poison_the_pool(self, serve, rig, transport):
         """Closing in the middle closes the connection; the next call gets its own."""
@@ -609,7 +642,7 @@ class TestFailures:
 
     @pytest.mark.parametrize(
         "interim",
-        ["100 Continue", "102 Processing", "103 Early Hints"],
+        ["100 Continue", "102 Processing", "103 Early Hints", "104 Upload Resumption Supported", "199 Odd"],
     )
     def test_interim_answers_are_read_over(self, serve, rig, transport, interim):
         """Any number of them, before the real one."""
@@ -623,6 +656,13 @@ class TestFailures:
         with pytest.raises(BackendError) as caught:
             body_of(transport, server.url)
         assert caught.value.kind == "protocol_error"
+
+    def test_lengths_that_contradict_each_other(self, serve, rig, transport):
+        """Nobody knows where the answer ends; not retried."""
+        server = serve(saying(rig.head(content_length="2\r\nContent-Length: 9") + b"hi"))
+        with pytest.raises(BackendError, match=r"multiple unmatching values \(2, 9\)") as caught:
+            body_of(transport, server.url)
+        assert (caught.value.kind, len(server.requests)) == ("protocol_error", 1)
 
     def test_no_headers_in_time(self, serve, rig, transport):
         """The read time-out also counts for the headers; not retried."""

@@ -124,3 +124,16 @@ def test_logs_and_other_backups_stay_where_they_are(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     assert sorted(kept_files(tmp_path)) == sorted(tmp_path / name for name in stay)
+
+
+def test_what_would_be_exchanged_and_is_there(plan, tmp_path):
+    """Folders in which there is no file count for nothing; whatever else is there does."""
+    made = plan(
+        *[f"public/{name}/x" for name in ("gone", "empty", "deep", "full", "link", "file")], public="P"
+    )
+    for name in ("empty", "deep/er/est", "full/er"):
+        (tmp_path / "P" / name).mkdir(parents=True)
+    (tmp_path / "P/full/er/a").touch()
+    (tmp_path / "P/file").touch()
+    (tmp_path / "P/link").symlink_to(tmp_path / "P/empty")
+    assert sorted(path.name for path in made.in_the_way()) == ["file", "full", "link"]

@@ -217,3 +217,26 @@ def test_of_a_folder_that_nobody_named_only_parts_are_taken(tmp_path, take, name
 
 def test_a_root_that_is_not_there_has_nothing(tmp_path, take):
     assert take(Root("public", tmp_path / "gone"))[0] == []
+
+
+class TestLinks:
+    """A discussion may lie elsewhere, within what is taken: it is where its link is."""
+
+    def test_to_a_folder_of_another_root(self, root, take, tmp_path):
+        store = remember(tmp_path / "public" / "chats")
+        (root.path / "kim").symlink_to(store.folder.parent)
+        names, manifest = take(root, Root("public", tmp_path / "public"))
+        assert "discussions/kim/trip/memories.json" in names
+        assert {left.why for left in manifest.left_out} <= {"a lock"}
+
+    @pytest.mark.parametrize("place", ["elsewhere", "data"])
+    def test_outside_of_all_or_back_to_a_folder_above(self, root, take, tmp_path, place):
+        """What is left out is told, and whoever takes the rest does not walk for ever."""
+        remember(root.path)
+        remember(tmp_path / "elsewhere")
+        (root.path / "link").symlink_to(tmp_path / place)
+        names, manifest = take(root)
+        assert names == ["discussions/trip/memories.json"]
+        told = {(each.path, each.why) for each in manifest.left_out if each.why != "a lock"}
+        why = f"a link to {tmp_path / place}, outside of what is backed up"
+        assert told == {(str(root.path / "link"), why)} and manifest.troubles == []

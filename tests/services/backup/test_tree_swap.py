@@ -149,6 +149,7 @@ class TestWhoComesNext:
         home.rename(moved / "one")
         (home.parent / "two").rename(moved / "two")
         own = [moved / "one", moved / "two"]
+        assert unfinished(own[0], own) == [own[0] / JOURNAL]
         assert bases_of(own[0] / JOURNAL, own) == own
         assert undo_unfinished(own[0] / JOURNAL, own)
         assert state(moved / "one") == OLD

@@ -74,6 +74,7 @@ class TestFolders:
         use.give_back()
         assert [path.name for path in tmp_path.iterdir()] == ["a"]
         assert (tmp_path / "a").read_text() == "old"
+        assert not use_together(tmp_path, [tmp_path]).undone
         assert "was interrupted and has been undone" in caplog.text
 
     def test_a_file_system_without_locks(self, tmp_path, monkeypatch, caplog):

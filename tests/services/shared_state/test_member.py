@@ -11,6 +11,8 @@ import threading
 
 import pytest
 
+from Middleware.services.cancellation_service import CANCEL, RUNNING
+from Middleware.services.locking_service import LOCK
 from Middleware.services.shared_state import member as members
 from Middleware.services.shared_state.member import IDLE_RETRY_S, Member, share_by, this_process
 from Middleware.services.shared_state.store import (
@@ -453,3 +455,8 @@ class TestThisProcess:
         first = this_process()
         share_by(lambda owner: None)
         assert this_process() is not first
+
+
+def test_words_that_processes_of_every_version_know():
+    """While one version follows another, both run: a lock, or a run, of one is seen by the other."""
+    assert (LOCK, RUNNING, CANCEL) == ("lock", "running", "cancel")

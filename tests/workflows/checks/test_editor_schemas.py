@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from Middleware.config.validation import known_fields
-from Middleware.workflows.checks.editor_schemas import FILE_KINDS, editor_schemas
+from Middleware.workflows.checks.editor_schemas import FILE_KINDS, NATIVE_SAMPLERS, editor_schemas
 from Middleware.workflows.handlers.node_types import NODES
 from tests.shipped import CONFIGS, SCHEMA_FILES
 
@@ -110,3 +110,25 @@ def test_every_field_may_be_null(name):
     document = dict.fromkeys(schema["properties"])
     wrong = {error.validator for error in Draft202012Validator(schema).iter_errors(document)}
     assert wrong == set()
+
+
+def test_samplers_that_one_kind_of_backend_has():
+    """An editor knows them beside those of all."""
+    known = SCHEMAS["preset.json"]["properties"]
+    names = {
+        *(
+            "rep_pen",
+            "rep_pen_range",
+            "rep_pen_slope",
+            "typical",
+            "tfs",
+            "top_a",
+            "sampler_order",
+            "sampler_seed",
+        ),
+        *("num_keep", "num_predict", "num_ctx"),
+        *("repetition_penalty", "skip_special_tokens", "custom_token_bans", "dynamic_temperature"),
+        *("reasoning_effort", "verbosity", "stop_sequences", "thinking", "cache_prompt"),
+    }
+    assert set(NATIVE_SAMPLERS) == names <= known.keys()
+    assert {"temperature", "top_p"} <= known.keys() and "thinkingMode" not in known

@@ -69,6 +69,9 @@ OWN = [
       "/0/endpoint: warning: unknown field 'endpoint' (did you mean 'endpointName'?)"]),
     ("a-sampler", [LLM | {"temperature": 1}], ["/0/temperature: warning: unknown field 'temperature' is ignored: set it in the file that 'preset' names"]),
     ("the-model", [LLM | {"model": "m"}], ["/0/model: warning: unknown field 'model' is ignored: set 'modelNameToSendToAPI' in the endpoint's file"]),
+    ("the-key", [LLM | {"apiKey": "k"}], ["/0/apiKey: warning: unknown field 'apiKey' is ignored: set it in the endpoint's file"]),
+    ("the-address", [LLM | {"url": "u"}], ["/0/url: warning: unknown field 'url' is ignored: set 'endpoint' in the endpoint's file"]),
+    ("streaming", [LLM | {"stream": True}], ["/0/stream: warning: unknown field 'stream' is ignored: the client says whether it wants a stream"]),
     ("no-number-and-no-default", [LLM | {"lastMessagesToSendInsteadOfPromptMaxTokenSize": "many"}],
      ['/0/lastMessagesToSendInsteadOfPromptMaxTokenSize: error: found "many", allowed: a whole number, '
       "or a text with a {placeholder}"]),

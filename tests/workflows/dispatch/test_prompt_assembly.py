@@ -162,6 +162,15 @@ class TestImages:
         sent = assembled(given, flat()).conversation
         assert sent == (gathered and [{"role": "user", "content": "", "images": gathered}])
 
+    @pytest.mark.parametrize(("count", "gathered"), [(0, None), (1, ["0", "1", "2"])])
+    def test_those_of_an_open_exchange_with_tools_are_among_them(self, count, gathered):
+        """All of it, where any message is looked at."""
+        results = ({**RESULT, "images": [name]} for name in "12")
+        talk = [{**U1, "images": ["0"]}, CALL, *results]
+        given = parts(talk, authored="P", takes_images=True, lastMessagesToSendInsteadOfPrompt=count)
+        turn = next(m for m in assembled(given, CHAT).conversation if m["content"] == "P")
+        assert turn.get("images") == gathered
+
 
 FLAT = [
     ("a-conversation", parts(TALK, system="P"), {}, "<s>P</s>", "<u>u1 {x}</u><a>a1</a><u>u2</u>"),

@@ -47,6 +47,19 @@ def test_one_bad_text_costs_only_itself():
     assert [len(call) for call in embedder.calls] == [8, 4, 4, 1, 1, 1, 1]
 
 
+def test_a_batch_that_fails_once_loses_nothing():
+    """The halves are asked for all of it, and the next batch follows."""
+    embedder, failures = Embedder(), [BackendError("e", "overloaded", "later")]
+
+    def embed(batch):
+        if failures:
+            raise failures.pop()
+        return embedder(batch)
+
+    assert embed_texts(texts(70), embed).keys() == set(range(70))
+    assert [len(call) for call in embedder.calls] == [32, 32, 6]
+
+
 def test_a_half_of_one_bad_text_is_given_up():
     assert embed_texts(texts(2), Embedder(bad=["1"])).keys() == {0}
 

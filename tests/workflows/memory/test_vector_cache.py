@@ -179,3 +179,14 @@ class TestBounds:
         database = make(v1=[0.0, 1.0], v2=[1.0, 0.0], v3=[0.5, 0.5])
         monkeypatch.setattr(vector_math, "numpy_module", lambda: None)
         assert ids(cache, database) == [2, 3, 1]
+
+
+def test_what_many_blocks_find_is_cut(cache, make, monkeypatch):
+    """To the best, and of equals to the oldest: more than are needed, so that rounding costs none of them."""
+    path = make(r1=[1.0, 0.0], r2=[0.0, 1.0]).path
+    found = [(number, number % 2) for number in range(9000)]
+    kept = []
+    monkeypatch.setattr(vector_math, "candidates", lambda query, matrix, ids, limit: found[::-1])
+    monkeypatch.setattr(module, "_stored_vectors", lambda connection, model, near: kept.extend(near) or [])
+    cache.nearest(path, "m", QUERY, 10)
+    assert kept[:3] == [1, 3, 5] and len(kept) == 2020

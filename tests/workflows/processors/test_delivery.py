@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.utilities.text_utils import estimate_tokens
-from Middleware.workflows.processors.delivery import close_batches, merge_chunks, static_batches
+from Middleware.workflows.processors.delivery import (
+    SentAnswer,
+    close_batches,
+    finish_chunks,
+    merge_chunks,
+    static_batches,
+)
 
 
 def texts(batches: Any) -> list[str]:
@@ -131,3 +137,66 @@ def test_thoughts_count_as_output(house, stream):
     house.model.replies = [LlmText("yes", thinking="one two three four five")]
     answer = house.ask({"type": "Standard", "endpointName": "chat"}, stream=stream)
     assert answer.usage["completion_tokens"] == estimate_tokens("one two three four fiveyes")
+
+
+class TestWhatHasGoneBy:
+    """An answer's end is held back: it leaves when everything else has."""
+
+    END: ClassVar[dict[str, Any]] = {
+        "token": "b",
+        "finish_reason": "length",
+        "usage": {"completion_tokens": 2},
+        "cost": 3,
+        "model": "m",
+        "native_finish_reason": "max",
+        "truncated": True,
+    }
+
+    def test_a_piece_of_text_leaves_as_it_is(self):
+        sent, batch = SentAnswer("x"), [{"token": "a", "finish_reason": None}]
+        assert sent.without_end(batch) is batch
+        assert (sent.text(), sent.pieces(), sent.written_text()) == ("xa", 2, "xa")
+
+    def test_the_end_is_kept(self):
+        """Its text leaves; chunks that follow take nothing back."""
+        sent, nothing = SentAnswer(), {"token": "", "finish_reason": None, "thinking": ""}
+        assert sent.without_end([dict(self.END), nothing]) == [{"token": "b", "finish_reason": None}]
+        assert (sent.reason, sent.usage, sent.cost) == ("length", self.END["usage"], 3)
+        assert sent.facts == {"model": "m", "native_finish_reason": "max", "truncated": True}
+
+    def test_an_end_alone_leaves_nothing(self):
+        assert SentAnswer().without_end([{"token": "", "finish_reason": "stop"}]) == []
+
+    def test_what_is_beside_the_text_leaves_with_it(self):
+        """Thoughts count as written, not as the answer."""
+        sent, call = SentAnswer(), {"index": 0, "function": {"name": "F"}}
+        chunks = [
+            {"token": "", "finish_reason": None, "thinking": "hm"},
+            {"token": "no", "finish_reason": None, "refusal": True},
+            {"token": "", "finish_reason": None, "tool_calls": [call]},
+        ]
+        assert sent.without_end([dict(chunk) for chunk in chunks]) == chunks
+        assert (sent.text(), sent.written_text(), sent.with_calls) == ("no", "hmno", True)
+
+    @pytest.mark.parametrize("cut", [True, False])
+    def test_a_call_that_was_cut_is_one(self, cut):
+        sent = SentAnswer()
+        sent.without_end([{"token": "", "finish_reason": "length", "cut_call": cut}])
+        assert sent.with_calls is cut
+
+    def test_an_error_ends_it(self):
+        """What stood before it leaves."""
+        sent, piece = SentAnswer(), {"token": "a", "finish_reason": None}
+        error = {"token": "", "finish_reason": "error", "error": {"kind": "timeout"}}
+        assert sent.without_end([piece, error, piece]) == [piece]
+        assert (sent.error, sent.text()) == ({"kind": "timeout"}, "a")
+
+    def test_the_end_that_leaves(self):
+        """With all that was kept of it."""
+        sent = SentAnswer(prompt_tokens=lambda: 5)
+        sent.with_calls = True
+        sent.without_end([dict(self.END)])
+        [end] = finish_chunks(None, None, sent)
+        assert end.keys() == {"token", "finish_reason", "usage", "model", "native_finish_reason", "truncated"}
+        assert (end["token"], end["finish_reason"], end["model"]) == ("", "length", "m")
+        assert end["usage"]["completion_tokens"] == 2

@@ -178,13 +178,22 @@ class TestErrors:
             ("import no_such_module_at_all", ModuleNotFoundError),
             ("1 / 0", ZeroDivisionError),
             ("def (", SyntaxError),
-            ("x = 1", AttributeError),
-            ("Invoke = 3", TypeError),
         ],
-        ids=["file-in-invoke", "import", "top-level", "syntax", "no-invoke", "not-callable"],
+        ids=["file-in-invoke", "import", "top-level", "syntax"],
     )
     def test_other_errors_leave(self, script, text, kind):
         with pytest.raises(kind):
+            run_dynamic_module(str(script(text)))
+
+    @pytest.mark.parametrize(
+        ("text", "kind", "told"),
+        [
+            ("x = 1", AttributeError, "the script tool.py has no function 'Invoke'"),
+            ("Invoke = 3", TypeError, "'Invoke' in the script tool.py is not a function"),
+        ],
+    )
+    def test_a_script_without_a_function_to_call(self, script, text, kind, told):
+        with pytest.raises(kind, match=f"^{told}$"):
             run_dynamic_module(str(script(text)))
 
     def test_a_name_of_ours_that_is_not_there(self, script):
@@ -244,6 +253,10 @@ class TestTimeLimit:
     def test_in_time_the_value_comes_back(self, script):
         path = script(invoke("import threading; return threading.current_thread().name"))
         assert call_script(path, (), {}, timeout_s=PATIENCE_S) == "script tool.py"
+
+    def test_it_is_waited_for(self, script):
+        path = script(invoke("import time; time.sleep(0.1); return 'done'"))
+        assert call_script(path, (), {}, timeout_s=PATIENCE_S) == "done"
 
     def test_errors_come_back_too(self, script):
         assert call_script(script(invoke("1 / 0")), (), {}, timeout_s=PATIENCE_S) == UNEXPECTED

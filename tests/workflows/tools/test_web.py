@@ -208,6 +208,17 @@ class TestRedirects:
         get("http://a.example/", headers=KEYS, policy=GUARD)
         assert "Authorization" not in site.seen[1].headers
 
+    @pytest.mark.parametrize(
+        ("url", "location"),
+        [
+            ("http://a.example/", "http://A.example:80/two"),
+            ("https://a.example:443/", "https://a.example/two"),
+        ],
+    )
+    def test_a_port_that_is_that_of_the_scheme_anyway(self, url, location):
+        """It is the same origin with it and without."""
+        assert web._next(WebRequest(url, headers=KEYS), url, location, 302).headers == KEYS
+
     def test_https_to_http_is_another_origin(self):
         """A key that was sent under TLS does not go on in the open."""
         request = WebRequest("https://a.example/", headers=KEYS)

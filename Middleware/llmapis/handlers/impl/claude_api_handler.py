@@ -143,6 +143,8 @@ class ClaudeBackend(BaseChatCompletionsHandler):
                 return {"token": text_of(delta.get("text")), "finish_reason": None}
         events: ClaudeEvents = state.memo.setdefault("events", ClaudeEvents())
         chunk = events.chunk(data)
+        if data.get("type") == "message_start":
+            state.usage.update(events.usage or {})
         state.model = state.model or events.model
         state.ended = events.ended
         if chunk is not None and chunk["finish_reason"] is not None:

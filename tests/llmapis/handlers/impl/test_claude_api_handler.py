@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Middleware.llmapis.call.call_arguments import CallArguments
+from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
 from Middleware.llmapis.dialects.claude_messages import CONTINUE_REQUEST, ThinkingReplay
 from Middleware.llmapis.handlers.impl import claude_api_handler
 
@@ -288,3 +288,14 @@ class TestAnswers:
         delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
         assert handler._process_stream_data(json.dumps(delta)) == {"token": "a", "finish_reason": None}
         assert handler._process_stream_data('{"type": "ping"}') is None
+
+
+def test_a_stream_tells_its_prompt_at_the_start(handler):
+    """So that one which is left in the middle is counted with it."""
+    state = StreamState()
+    start = {
+        "type": "message_start",
+        "message": {"model": "c", "usage": {"input_tokens": 9, "output_tokens": 1}},
+    }
+    assert handler._map_event("message_start", start, state) is None
+    assert state.usage == {"prompt_tokens": 9}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
 from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBackend
 
@@ -72,6 +73,13 @@ def test_an_odd_index_counts_as_0():
     """Order stays as it came."""
     data = [{"index": None, "embedding": [1]}, {"embedding": [2]}]
     assert handler().vectors({"data": data}, 2) == [[1.0], [2.0]]
+
+
+def test_a_call_without_a_prompt():
+    """Is one of an empty text."""
+    made = handler("openAIEmbeddings")
+    assert made._payload(CallArguments()) == made.payload([""])
+    assert made._payload(CallArguments(prompt="a")) == made.payload(["a"])
 
 
 def test_it_cannot_generate():

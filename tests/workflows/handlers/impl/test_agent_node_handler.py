@@ -51,6 +51,13 @@ def test_a_number_that_cannot_be(agent, field, value, told):
         agent(**{field: value})
 
 
+@pytest.mark.parametrize("number", ["0", "101"])
+def test_nor_one_that_only_the_run_knows(house, number):
+    node = {"type": "Agent", "endpointName": "chat", "agentTools": [], "maxSteps": "{agent1Output}"}
+    with pytest.raises(WorkflowError, match=f"a whole number from 1 to 100, not {number}"):
+        house.ask({"type": "StaticResponse", "content": number}, node)
+
+
 def test_it_needs_an_endpoint():
     """The schema refuses a node without one."""
     must, _ = node_schema("Agent")
