@@ -123,6 +123,11 @@ def _has_unspaced(text: str) -> bool:
     return UNSPACED_RUN.search(encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")) is not None
 
 
+def without_halves(text: str) -> str:
+    """Halves of surrogate pairs, which JSON can hold and no file, database or program can, become `?`."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _estimate(text: str, characters: int) -> int:
     by_length = characters / 3.5
     if text.isascii() and _most_words(text) * 1.35 <= by_length:

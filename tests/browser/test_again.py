@@ -101,6 +101,21 @@ class TestAsk:
         page.locator(".answers pre", has_text="a draft").wait_for()
         made = backend.calls()[len(before) :]
         assert [call.body for call in made] == [before[0].body]
+        page.locator(".answers h3", has_text="same as then").wait_for()
+
+    def test_what_was_edited_and_not_asked_is_asked_for(self, page):
+        """Before the page is left; once it is asked, its run keeps it."""
+        asked = []
+        page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+        page.get_by_role("textbox", name="1 user").fill("Draft please, shorter")
+        page.get_by_role("link", name="The run").click()
+        until(page, lambda: asked == ["Your changes are not saved. Leave anyway?"])
+        assert "/ask/" in page.url
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.locator(".answers h3", has_text="done").wait_for()
+        page.get_by_role("link", name="The run").click()
+        page.locator(".nodehead").wait_for()
+        assert len(asked) == 1
 
     def test_edited_and_five_times(self, page, backend):
         """What was edited is marked, and goes back by a button."""

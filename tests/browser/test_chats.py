@@ -149,6 +149,31 @@ class TestCorrecting:
         page.locator(".memories .text", has_text="The ferry left.").wait_for()
         assert held(page) == ["Ada keeps her brother's knife.", "The ferry left."]
 
+    def test_a_draft_is_asked_for_before_it_is_lost(self, correcting):
+        """By another kind of memory, and by another page. Yes is asked for once; another turn of the chat keeps it."""
+        page = correcting()
+        asked, answers = [], iter((False, False, True))
+
+        def answer(dialog):
+            asked.append(dialog.message)
+            (dialog.accept if next(answers) else dialog.dismiss)()
+
+        page.on("dialog", answer)
+        button(page, "Edit memory f2").click()
+        page.keyboard.type(" Not yet.")
+        draft = page.get_by_role("textbox", name="Text of memory f2")
+        page.evaluate("location.hash += '?turn=1'")
+        until(page, "location.hash.endsWith('?turn=1')")
+        assert asked == [] and draft.input_value().endswith(" Not yet.")
+        page.get_by_role("tab", name="Summary").click()
+        until(page, lambda: len(asked) == 1)
+        page.get_by_role("link", name="Overview").click()
+        until(page, lambda: len(asked) == 2)
+        assert draft.input_value().endswith(" Not yet.") and "#/chats/" in page.url
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_role("heading", name="Overview").wait_for()
+        assert asked == ["Your changes are not saved. Leave anyway?"] * 3
+
     def test_the_summary_is_edited_and_nothing_else(self, correcting):
         page = correcting()
         page.get_by_role("tab", name="Summary").click()

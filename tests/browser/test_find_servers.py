@@ -104,6 +104,22 @@ class TestSearch:
         find(page, ollama)
         assert {"GET", "POST"} <= set(asked)
 
+    def test_nothing_is_typed_before_the_hosts_are_known(self, start, looking):
+        """A host that came into the field later was joined to what had been typed, and no address any more."""
+        page = looking.open(start(), "#/endpoints")
+        held = []
+        page.route(
+            lambda url: url.endswith("/api/find?"),
+            lambda route: held.append(route) if route.request.method == "GET" else route.fallback(),
+        )
+        page.get_by_role("button", name="Find servers").click()
+        until(page, lambda: held != [])
+        assert page.get_by_label("other hosts").is_disabled()
+        assert page.locator(".findbar button").get_attribute("aria-disabled") == "true"
+        held[0].fulfill(json={"hosts": ["box.example"], "folders": [], "demo": []})
+        page.get_by_label("other hosts").fill("hut.example")  # waits until it may
+        assert page.get_by_label("other hosts").input_value() == "hut.example"
+
     def test_a_server_is_used_and_probed(self, opened, ollama):
         """A file of its own, which the page of the file shows."""
         page = opened("#/endpoints")

@@ -297,6 +297,17 @@ class TestTabs:
             "↵↵",
             "Assistant:",
         ]
+        taken = page.locator(".pane .taken li")
+        assert [one.locator("b").inner_text() for one in taken.all()] == [
+            "29 characters",
+            "2 characters",
+            "11 characters",
+            "2 characters",
+        ]
+        told = taken.nth(2).locator("p").inner_text()
+        assert 'responseStartTextToRemoveEndpointWide: ["Assistant:"] in endpoint mira/Model' in told
+        taken.nth(2).get_by_role("button").click()
+        assert page.evaluate("document.activeElement.textContent") == "endpoint_prefixes"
         rule = page.locator(".pane .by").nth(2)
         assert rule.get_attribute("href") == "#/help/rules/endpoint_prefixes"
         page.get_by_role("button", name="cleaned").click()

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { groupRow, plotsOf, slotRows, slotWords } from "../../Middleware/api/console/static/overview/history_numbers.js";
+import { groupRow, plotsOf, slotRows, slotWords } from "../../Middleware/api/console/static/overview/numbers.js";
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 const noon = new Date(2026, 10, 27, 18, 0, 0).getTime() / 1000;

@@ -4,28 +4,29 @@ import test from "node:test";
 
 import { entries, found, target } from "../../Middleware/api/console/static/help/search.js";
 
+const field = (name, description, more = {}) => ({ name, description, kinds: [], enum: null, default: null, ...more });
 const INDEX = {
   types: [{ name: "Standard", summary: "Asks a model.", page: "nodes/Standard", fields: [
-    { name: "prompt", description: "What the model is asked." }, { name: "title", description: "Its name.", common: true }] }],
-  common: [{ name: "title", description: "Its name." }],
+    field("prompt", "What the model is asked.", { kinds: ["string"] }), field("title", "Its name.", { common: true })] }],
+  common: [field("title", "Its name.", { page: "nodes/README" })],
   variables: [{ name: "chat_user_prompt_last_one", description: "The last message of the user.", example: "" }],
-  rules: [{ name: "trim_ends", order: 400, summary: "Cuts white space.", page: "rules/trim_ends", keys: [{ name: "trimBeginningAndEndLineBreaks" }] }],
-  files: [{ kind: "endpoint", title: "Endpoint", fields: [{ name: "apiKey", description: "The key." }] }],
+  rules: [{ name: "trim_ends", order: 400, summary: "Cuts white space.", page: "rules/trim_ends", keys: [field("trimBeginningAndEndLineBreaks", "Trim white space.", { kinds: ["boolean"], default: false })] }],
+  files: [{ kind: "endpoint", title: "Endpoint", fields: [field("apiKey", "The key."), field("reasoningOutput", "Where thoughts go.", { kinds: ["string"], enum: ["drop", "field"], default: "drop" })] }],
   pages: [{ name: "nodes/Standard", title: "Standard" }, { name: "server", title: "The server" }],
 };
 const names = (words, texts = new Map()) => found(entries(INDEX), words, texts).map((hit) => `${hit.name}: ${hit.where}`);
 
 test("names first: whole, beginning, inside, nearly; then what descriptions say", () => {
-  assert.deepEqual(names("prompt"), ["prompt: field of Standard", "{chat_user_prompt_last_one}: variable"]);
+  assert.deepEqual(names("prompt"), ["prompt: field of Standard, string", "{chat_user_prompt_last_one}: variable"]);
   assert.deepEqual(names("Standrad").slice(0, 1), ["Standard: node type"]);
   assert.deepEqual(names("{chat"), ["{chat_user_prompt_last_one}: variable"]);
-  assert.deepEqual(names("white space"), ["trim_ends: cleaning rule", "trimBeginningAndEndLineBreaks: key of the rule trim_ends"]);
+  assert.deepEqual(names("white space"), ["trim_ends: cleaning rule", "trimBeginningAndEndLineBreaks: key of the rule trim_ends, boolean, default false"]);
   assert.deepEqual(names("apikey"), ["apiKey: field of an endpoint file"]);
   assert.deepEqual(names("  "), []);
 });
 
 test("a field of a file leads to the page that has it", () => {
-  const files = [...INDEX.files, { kind: "memorysettings", title: "Memory settings", fields: [{ name: "useStateDocument", description: "Keep one." }] }];
+  const files = [...INDEX.files, { kind: "memorysettings", title: "Memory settings", fields: [field("useStateDocument", "Keep one.")] }];
   const pageOf = (words) => found(entries({ ...INDEX, files }), words, new Map())[0].page;
   assert.deepEqual([pageOf("apiKey"), pageOf("useStateDocument")], ["configuration", "memory"]);
 });
@@ -34,6 +35,10 @@ test("last the texts of pages, with the words around", () => {
   const hits = found(entries(INDEX), "waitress", new Map([["server", "# The server\n\nIt runs on waitress, which is pure Python."]]));
   assert.deepEqual(hits.map((hit) => hit.page), ["server"]);
   assert.match(hits[0].text, /It runs on waitress, which/);
+});
+
+test("what may stand in a field, and what holds without it, is told with its name", () => {
+  assert.deepEqual(names("reasoningOutput"), ['reasoningOutput: field of an endpoint file, drop or field, default "drop"']);
 });
 
 test("a field that every node has is told once", () => {

@@ -5,21 +5,33 @@ Source: spec console.md 5.2, 8.5, 8.6.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from Middleware.api.console.endpoint_views import file_of
+from Middleware.api.console.help_index import summary_of
 from Middleware.api.console.left_places import left_json, left_place
 from Middleware.api.console.run_texts import Secrets
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.cleaning import ResponseCleaner
-from Middleware.cleaning.stage import RULES, Chain, Findings, Inputs, reasoning_output
+from Middleware.cleaning.stage import (
+    RULES,
+    Chain,
+    Findings,
+    Inputs,
+    Place,
+    StatedRule,
+    reasoning_output,
+)
 from Middleware.common.errors import ConfigError
 from Middleware.common.secrets import MASK, SECRET_NAME
 from Middleware.common.types import JsonObject
-from Middleware.config.paths import DEFAULT_WORKFLOW
+from Middleware.config.paths import DEFAULT_WORKFLOW, user_file
 from Middleware.config.users import load_user
 from Middleware.config.validation import describe_value
 from Middleware.services.node_trace import CallTrace, NodeTrace
@@ -31,6 +43,8 @@ from Middleware.utilities.config_masks import Mask, mask_of
 # text.
 
 
+PLACES: tuple[Place, ...] = ("endpoint", "node", "user")
+"""Whose keys a rule reads, in the order of what a call keeps of them."""
 LAST_OF_THOUGHTS = 199
 """The highest order of a rule that takes thoughts."""
 
@@ -252,12 +266,45 @@ CURLS = ("model", "embedding", "prefill", "http")
 
 
 def cleaning(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:
-    """GET `runs/<id>/nodes/<i>/calls/<k>/cleaning` (8.5)."""
+    """GET `runs/<id>/nodes/<i>/calls/<k>/cleaning` (8.5). Each step also has `said`, what its rule does, and
+    `settings`: the keys that turn it on, as they were then: `[{"place", "key", "value", "file"}]`, `value` as
+    JSON text, `file` null where it is none.
+    """
     ask.words()
-    run, call = call_of(ask, run_id, i, k)
+    run, node = node_of(ask, run_id, i)
+    _, call = call_of(ask, run_id, i, k)
     mask = _mask(ask, run)
     made = steps(call.raw, call.cleaned, call.cleaning)
-    return {**made, "steps": [{**step, "text": mask(step["text"])} for step in made["steps"]]}
+    files = _files_of(ask, run, node) if made["steps"] else {}
+    for step in made["steps"]:
+        rule = RULES[step["order"]]
+        step["text"] = mask(step["text"])
+        step["said"] = summary_of(rule)
+        step["settings"] = [
+            {**given, "value": mask(given["value"]), "file": files[given["place"]]}
+            for given in settings_of(rule, call.cleaning)
+        ]
+    return made
+
+
+def settings_of(rule: StatedRule, cleaning: tuple[Any, ...] | None) -> Iterator[dict[str, Any]]:
+    """The keys that a rule reads and that say something, in the order of its statement: `{"place", "key",
+    "value"}`, the value as JSON text. `cleaning`: as in `steps`."""
+    for place, given in zip(PLACES, cleaning or (), strict=False):
+        for key in rule.keys[place]:
+            if value := (given or {}).get(key):
+                yield {"place": place, "key": key, "value": json.dumps(value, ensure_ascii=False)}
+
+
+def _files_of(ask: Ask, run: RunTrace, node: NodeTrace) -> dict[Place, str | None]:
+    """Where the settings of a node are written today."""
+    snapshot = ask.hub.snapshot()
+    files: dict[Place, str | None] = dict.fromkeys(PLACES)
+    files["node"] = node.workflow if node.workflow.endswith(".json") else None
+    with suppress(ConfigError):
+        files["user"] = user_file(run.user)
+        files["endpoint"] = file_of(snapshot, load_user(snapshot, run.user), node.endpoint)
+    return files
 
 
 def left(ask: Ask, run_id: str, i: int, k: int) -> JsonObject:

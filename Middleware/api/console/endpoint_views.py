@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from Middleware.api.console.hour import MOST_CALLS, Call, medians_of
+from Middleware.api.console.model_name_views import names_that_run
 from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.secrets import is_secret_header, secrets_of_header, secrets_of_url
@@ -88,7 +89,7 @@ def endpoints(ask: Ask) -> JsonObject:
     by_file: dict[str, list[Reached]] = {}
     for name in ask.hub.served_users():
         for one in _endpoints_of(snapshot, name):
-            by_file.setdefault(_file_of(snapshot, one), []).append(one)
+            by_file.setdefault(file_of(snapshot, one.user, one.name), []).append(one)
     told = [_endpoint_json(ask, snapshot, file, ones) for file, ones in by_file.items()]
     return {"endpoints": sorted(told, key=_place)}
 
@@ -100,12 +101,12 @@ def _place(told: JsonObject) -> tuple[int, str, str]:
     return 0 if is_broken else _STATES.index(told["state"]), told["name"], told["file"]
 
 
-def _file_of(snapshot: ConfigSnapshot, one: Reached) -> str:
+def file_of(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> str:
     """The file of an endpoint, as it is spelled on disk; one that cannot be read has it too."""
     try:
-        return load_endpoint(snapshot, one.user, one.name).file
+        return load_endpoint(snapshot, user, name).file
     except ConfigError:
-        wanted = endpoint_file(one.user, one.name)
+        wanted = endpoint_file(user, name)
         return snapshot.find(wanted) or wanted
 
 
@@ -160,11 +161,21 @@ def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, file: str, ones: Sequence
         "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": medians_of(calls),
         "held": ask.hub.hour.held_share(*keys),
+        "affects": list(_affected(snapshot, ones)) if health.state == "failing" or wrong else [],
         "used_by": list(dict.fromkeys(user for each in ones for user in each.users)),
         "probe": max(
             filter(None, map(ask.hub.probes.last, keys)), key=lambda probe: probe["at"], default=None
         ),
     }
+
+
+def _affected(snapshot: ConfigSnapshot, ones: Sequence[Reached]) -> Iterator[JsonObject]:
+    """`{"user", "names"}`: whose requests of which model names may need it."""
+    for user, name, files in ones:
+        callers = UserWalk(snapshot, user).callers_of(files)
+        names = list(names_that_run(snapshot, user.name, callers, name))
+        if names:
+            yield {"user": user.name, "names": names}
 
 
 def _facts(ask: Ask, endpoint: EndpointConfig | None, file: str) -> JsonObject:

@@ -81,7 +81,7 @@ def index_of(docs: Path) -> JsonObject:
     return {
         "version": VERSION,
         "types": [_type(name, schemas[f"node/{name}.json"], pages) for name in sorted(NODES)],
-        "common": list(_common(schemas["node/Standard.json"])),
+        "common": list(_common(schemas["node/Standard.json"], pages)),
         "variables": list(_variables()),
         "rules": [_rule(order, RULES[order], pages) for order in sorted(RULES)],
         "files": [_file(kind, schemas[f"{kind}.json"]) for kind in FILE_KINDS],
@@ -128,12 +128,27 @@ def _type(name: str, schema: JsonObject, pages: Mapping[str, Path]) -> JsonObjec
     }
 
 
-def _common(schema: JsonObject) -> Iterator[JsonObject]:
-    """The fields that every node may have. `of_models`: where a model is called only."""
+_COMMON_PAGES = ("nodes/README", "nodes/Standard")
+"""Where fields of every node are told."""
+
+
+def _common(schema: JsonObject, pages: Mapping[str, Path]) -> Iterator[JsonObject]:
+    """The fields that every node may have. `of_models`: where a model is called only. `page`: that tells
+    of it."""
+    texts = {name: pages[name].read_text("utf-8") for name in _COMMON_PAGES if name in pages}
     for names, of_models in ((every_node(), False), (model_nodes(), True)):
         for name in names:
             made = _field(name, schema["properties"][name], required=False, common=True)
-            yield {**made, "of_models": of_models}
+            yield {**made, "of_models": of_models, "page": _page_of_field(name, texts)}
+
+
+def _page_of_field(name: str, texts: Mapping[str, str]) -> str | None:
+    """The page with a row for the field, else one that names it. `texts`: page -> its text."""
+    for place in (rf"^\|[^|]*`{re.escape(name)}`", rf"`{re.escape(name)}`", ""):
+        for page, text in texts.items():
+            if re.search(place, text, re.MULTILINE):
+                return page
+    return None
 
 
 def _required_fields(schema: Mapping[str, Any]) -> set[str]:
@@ -267,7 +282,7 @@ def _rule(order: int, rule: StatedRule, pages: Mapping[str, Path]) -> JsonObject
     return {
         "name": rule.name,
         "order": order,
-        "summary": _summary(rule),
+        "summary": summary_of(rule),
         "page": _page(f"rules/{rule.name}", pages),
         "keys": [
             {
@@ -281,7 +296,7 @@ def _rule(order: int, rule: StatedRule, pages: Mapping[str, Path]) -> JsonObject
     }
 
 
-def _summary(rule: StatedRule) -> str:
+def summary_of(rule: StatedRule) -> str:
     """The first paragraph of its file's docstring, which says what it does to a text."""
     about = sys.modules[rule.function.__module__].__doc__ or rule.function.__doc__ or ""
     said = _ORDER.sub("", " ".join(about.strip().partition("\n\n")[0].split()))

@@ -1,10 +1,13 @@
-"""The history for Overview: hours, days and weeks, and by whom. Source: spec operate.md 5."""
+"""The history for Overview: today, hours, days and weeks, and by whom. Source: spec operate.md 5."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import suppress
 
+from Middleware.api.console.history_rows import PRIVATE
+from Middleware.api.console.today import DayLine
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
 from Middleware.common.costs import MILLION, costs_json
 from Middleware.common.types import JsonObject
@@ -15,6 +18,7 @@ from Middleware.services.history_sums import (
     SPANS,
     SlotLine,
     UsageLine,
+    day_start,
     lost_runs,
     series_of,
     slot_starts,
@@ -82,4 +86,47 @@ def _group(line: UsageLine) -> JsonObject:
     }
 
 
-HISTORY_ROUTES = (ApiRoute("GET", "history", "look", history),)
+MOST_LINES = 100
+"""Of users or of model names."""
+
+
+def today(ask: Ask) -> JsonObject:
+    """GET `today`: `{"user", "model name"}`, what each used today, each `{"since", "whole", "lines"}`.
+
+    `since`: Unix seconds. `whole`: that is midnight. Else it is when this process began to count: without a
+    history, and of model names, which a history does not know."""
+    ask.words()
+    midnight, counts = day_start(time.time()), ask.hub.hour.today
+    since = max(midnight, counts.started)
+    users = {"since": round(since), "whole": since == midnight, "lines": _day_lines(counts.by_user())}
+    names = {**users, "lines": _day_lines(counts.by_name())}
+    if ask.hub.history is not None:
+        with suppress(OSError, sqlite3.Error), read_history(ask.hub.history) as sql:
+            kept = [
+                DayLine(
+                    "private users" if line.name == PRIVATE else line.name,
+                    line.runs,
+                    line.failed,
+                    line.prompt,
+                    line.completion,
+                )
+                for line in usage_by(sql, "user", midnight)
+            ]
+            users = {"since": round(midnight), "whole": True, "lines": _day_lines(kept)}
+    return {"user": users, "model name": names}
+
+
+def _day_lines(lines: list[DayLine]) -> list[JsonObject]:
+    return [
+        {
+            "name": line.name,
+            "requests": line.requests,
+            "failed": line.failed,
+            "prompt_tokens": line.prompt,
+            "completion_tokens": line.completion,
+        }
+        for line in lines[:MOST_LINES]
+    ]
+
+
+HISTORY_ROUTES = (ApiRoute("GET", "history", "look", history), ApiRoute("GET", "today", "look", today))

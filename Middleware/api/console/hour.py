@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from Middleware.api.console.prompt_reuse import prompt_tokens
 from Middleware.api.console.run_sums import count_of, usage_of
+from Middleware.api.console.today import Today
 from Middleware.common.errors import KIND_STATUS
 from Middleware.common.secrets import mask_secrets
 from Middleware.common.types import JsonObject
@@ -77,7 +78,8 @@ class _Prompts:
 
 
 class Hour:
-    """Counts what it observes. `clock`: Unix seconds. `memory_mb`: of this process, None: nobody knows."""
+    """Counts what it observes. `clock`: Unix seconds. `memory_mb`: of this process, None: nobody knows.
+    `today`: what users used since midnight."""
 
     keeps_text = False
 
@@ -87,6 +89,7 @@ class Hour:
         memory_mb: Callable[[], float | None] | None = None,
     ) -> None:
         self._clock, self._memory_mb = clock, memory_mb or resident_mb
+        self.today = Today(clock)
         self._lock = threading.Lock()
         self._slots: deque[_Slot | None] = deque([None] * SLOTS, maxlen=SLOTS)
         self._last = 0
@@ -186,6 +189,7 @@ class Hour:
         if run.state in ("failed", "cancelled"):
             slot.numbers[run.state] += 1
         usage = usage_of(run)
+        self.today.count(run, usage)
         slot.numbers["tokens_after"] += usage.after.completion_tokens or 0
         left = usage.whole.completion_tokens or 0
         for call in (call for node in list(run.nodes) for call in list(node.calls)):

@@ -7,7 +7,7 @@ for word the sentence of its refusal. Source: spec workbench.md 15.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub
@@ -147,6 +147,22 @@ def started_by(snapshot: ConfigSnapshot) -> dict[str, list[str]]:
         if first is not None and first.file:
             starts.setdefault(first.file, []).append(name)
     return starts
+
+
+def names_that_run(
+    snapshot: ConfigSnapshot, user: str, files: Collection[str], endpoint: str
+) -> Iterator[str]:
+    """The model names of a user whose requests may run one of these workflow files, or are answered by this
+    endpoint without one."""
+    for name in _names_to_ask(snapshot):
+        try:
+            answer = answer_of_name(snapshot, name)
+        except MiddlewareError:
+            continue
+        firsts = [branch.file for branch in (answer.chooser, *answer.branches) if branch is not None]
+        is_hit = answer.endpoint == endpoint or any(file in files for file in firsts)
+        if answer.choice.user == user and is_hit:
+            yield name
 
 
 # --------------------------------------------------------------------------

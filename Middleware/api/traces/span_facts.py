@@ -21,6 +21,7 @@ from Middleware.services.answers import FINISH_REASONS, cache_numbers
 from Middleware.services.kept_bodies import kept_body
 from Middleware.services.node_trace import CallTrace, NodeTrace
 from Middleware.services.run_trace import RunTrace
+from Middleware.utilities.text_utils import without_halves
 
 OF_REQUEST = -1
 """In place of the index of a parent: the span of the request itself."""
@@ -75,22 +76,17 @@ class SpanFacts:
             self.attributes[words.ERROR_TYPE] = self.error
         if self.said or self.events or self.texts is not None:
             mask = mask_of_run(self.secrets, hidden)
-            self.said = _sendable(mask(self.said))
+            self.said = without_halves(mask(self.said))
             for _, _, attributes in self.events:
                 if words.MESSAGE in attributes:
-                    attributes[words.MESSAGE] = _sendable(mask(attributes[words.MESSAGE]))
+                    attributes[words.MESSAGE] = without_halves(mask(attributes[words.MESSAGE]))
             if self.texts is not None:
                 self.attributes.update(text_attributes(self.texts, mask))
                 self.texts = None
-        self.name = _sendable(self.name)
+        self.name = without_halves(self.name)
         for key, value in self.attributes.items():
             if value.__class__ is str:
-                self.attributes[key] = _sendable(value)
-
-
-def _sendable(text: str) -> str:
-    """Half a surrogate pair becomes `?`."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+                self.attributes[key] = without_halves(value)
 
 
 class _Clock:

@@ -1,6 +1,4 @@
-"""Order 340: models that see `User:` and `Assistant:` before messages begin with `Assistant:` themselves;
-it goes.
-"""
+"""Order 340: removes `Assistant:` from the start: a model that sees it before messages writes it itself."""
 
 from __future__ import annotations
 

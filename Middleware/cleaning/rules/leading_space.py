@@ -1,4 +1,4 @@
-"""Order 300: white space at the start of the answer goes. Always on."""
+"""Order 300: removes white space at the start of the answer. Always on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order 305: in a group chat the answer gets back the speaker's name that the prompt ended with."""
+"""Order 305: puts back the speaker's name that the prompt of a group chat ended with. Always on."""
 
 from __future__ import annotations
 

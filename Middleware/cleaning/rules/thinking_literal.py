@@ -1,4 +1,4 @@
-"""Order 100: removes the one think block of an answer, found by two literal tags."""
+"""Order 100: removes what the model thought: the one block between two tags, exactly as they are written."""
 
 from __future__ import annotations
 

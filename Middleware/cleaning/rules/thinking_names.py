@@ -1,4 +1,4 @@
-"""Order 110: removes every think block whose tags carry one of some names, however they are spelled."""
+"""Order 110: removes what the model thought: every block whose tags have one of some names."""
 
 from __future__ import annotations
 

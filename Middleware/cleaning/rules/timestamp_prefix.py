@@ -1,4 +1,4 @@
-"""Order 330: models that see time stamps before messages write one themselves; it goes."""
+"""Order 330: removes a time stamp from the start: a model that sees them before messages writes its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order 400: white space at both ends of the answer goes, not only that at its start."""
+"""Order 400: removes white space at both ends of the answer, not only at its start."""
 
 from __future__ import annotations
 

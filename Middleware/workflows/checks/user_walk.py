@@ -195,6 +195,16 @@ class UserWalk:
         self.findings()
         yield from self._model_uses
 
+    def callers_of(self, files: Iterable[str]) -> set[str]:
+        """These workflow files, and those that run one of them, however deep."""
+        reached, found, left = self._walk_workflows, set[str](), list(files)
+        while left:
+            file = left.pop()
+            if file not in found:
+                found.add(file)
+                left += [one for one, entry in reached.items() if file in dict(entry.children)]
+        return found
+
     def nodes(self) -> Iterator[NodeConfig]:
         """All nodes that are reached, as they stand in their files."""
         for file in self._walk_workflows:

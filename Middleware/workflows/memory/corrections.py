@@ -20,7 +20,7 @@ from Middleware.services.discussion_folders import NAMES, ArchiveRefused, correc
 from Middleware.services.discussion_store import SUMMARY, ChunkList, DiscussionStore, Entry
 from Middleware.services.file_memories import FileMemories
 from Middleware.utilities.hashing_utils import sha256_hex
-from Middleware.utilities.text_utils import is_unspaced
+from Middleware.utilities.text_utils import is_unspaced, without_halves
 from Middleware.workflows.memory.reader import STATE_DOCUMENT, MemoryReader, settle_document, texts_of
 from Middleware.workflows.memory.vector_corrections import VectorCorrections
 from Middleware.workflows.memory.vector_store import VectorDatabase
@@ -160,7 +160,7 @@ class Corrections:
 
     def edit(self, number: str, text: str, *, preview: bool = False) -> Edited:
         """Give a memory, the summary or the state document another text. Blank ones are refused."""
-        text = text.strip()
+        text = without_halves(text).strip()
         if not text:
             raise ArchiveRefused("the new text is blank; to remove a memory, forget it")
         kind, place = _parse_number(number)

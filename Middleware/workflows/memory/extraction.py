@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from Middleware.utilities.model_json import TRIES, json_values, read_value
+from Middleware.utilities.text_utils import without_halves
 
 _FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\n(.*?)```", re.S)
 _OPENING = re.compile(r"[{\[]")
@@ -199,7 +200,7 @@ def _text(value: Any, key: str) -> str:
         return ""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError(f"`{key}` is not a string")
-    return _storable(str(value))
+    return without_halves(str(value))
 
 
 def _list(value: Any, key: str) -> list[str]:
@@ -210,8 +211,3 @@ def _list(value: Any, key: str) -> list[str]:
     return [
         _text(item, key) for item in items if not isinstance(item, (dict, list, bool)) and item is not None
     ]
-
-
-def _storable(text: str) -> str:
-    """Half of a surrogate pair, which JSON can hold, no file can."""
-    return text.encode("utf-8", "replace").decode("utf-8")

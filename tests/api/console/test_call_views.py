@@ -63,10 +63,38 @@ class TestLeft:
 class TestCleaning:
     def test_the_steps_of_a_call(self, get):
         call = call_of(raw="<think>hm</think>Hello", cleaned="Hello", cleaning=BY)
-        assert get("runs/r1/nodes/1/calls/0/cleaning", call) == (
-            200,
-            {"agrees": True, "steps": [{"rule": "thinking_names", "order": 110, "text": "Hello"}]},
-        )
+        status, value = get("runs/r1/nodes/1/calls/0/cleaning", call)
+        (step,) = value["steps"]
+        assert (status, value["agrees"]) == (200, True)
+        assert (step["rule"], step["order"], step["text"]) == ("thinking_names", 110, "Hello")
+
+    def test_each_step_says_what_its_rule_does_and_what_turned_it_on(self, get):
+        call = call_of(raw="<think>hm</think>Hello", cleaned="Hello", cleaning=BY)
+        _, value = get("runs/r1/nodes/1/calls/0/cleaning", call)
+        (step,) = value["steps"]
+        assert step["said"].startswith("Removes what the model thought: every block")
+        assert [(one["place"], one["key"], one["value"]) for one in step["settings"]] == [
+            ("endpoint", "removeThinking", "true"),
+            ("endpoint", "thinkTagNames", '["think"]'),
+        ]
+
+    def test_what_is_always_on_has_no_settings(self, get):
+        call = call_of(raw="\nHello", cleaned="Hello", cleaning=BY)
+        _, value = get("runs/r1/nodes/1/calls/0/cleaning", call)
+        assert [(step["rule"], step["settings"]) for step in value["steps"]] == [("leading_space", [])]
+
+    def test_settings_of_a_node_stand_in_its_workflow(self, get):
+        node = {"removeCustomTextFromResponseStart": True, "responseStartTextToRemove": ["So: "]}
+        call = call_of(raw="So: Hello", cleaned="Hello", cleaning=({}, node, {}, None))
+        _, value = get("runs/r1/nodes/1/calls/0/cleaning", call)
+        (step,) = value["steps"]
+        assert {one["file"] for one in step["settings"]} == {"Workflows/mira/Reviewers.json"}
+
+    def test_a_secret_in_a_setting(self, get):
+        by = ({}, {"removeCustomTextFromResponseStart": True, "responseStartTextToRemove": [SECRET]}, {}, "")
+        call = call_of(raw=f"{SECRET} Hello", cleaned="Hello", cleaning=by, secrets=(SECRET,))
+        _, value = get("runs/r1/nodes/1/calls/0/cleaning", call)
+        assert SECRET not in str(value)
 
     def test_a_text_that_is_not_kept(self, get):
         assert get("runs/r1/nodes/1/calls/0/cleaning", call_of()) == (200, {"agrees": False, "steps": []})

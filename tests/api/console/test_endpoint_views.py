@@ -113,6 +113,7 @@ class TestList:
                 "calls": [],
                 "median": {"first_s": None, "rate": None},
                 "held": None,
+                "affects": [],
                 "used_by": ["Workflows/mira/Main.json"],
                 "probe": None,
             }

@@ -113,6 +113,11 @@ class TestFields:
         field = fields_of("Standard")["endpointName"]
         assert (field["required"], field["common"]) == (True, True)
 
+    def test_each_field_of_every_node_leads_to_a_page_that_names_it(self):
+        for field in INDEX["common"]:
+            text = (docs_folder() / f"{field['page']}.md").read_text("utf-8")
+            assert f"`{field['name']}`" in text, field["name"]
+
     def test_what_only_models_need_is_marked(self):
         of_models = {one["name"]: one["of_models"] for one in INDEX["common"]}
         assert (of_models["prompt"], of_models["title"]) == (True, False)

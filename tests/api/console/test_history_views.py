@@ -8,9 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from Middleware.api.console.history_views import HISTORY_ROUTES
+from Middleware.api.console.hour import Hour
 from Middleware.common.costs import Cost
 from Middleware.services.history import HistoryFile, HistoryRow, history_file
+from Middleware.services.history_sums import day_start
 from tests.api.console.conftest import a_hub
+from tests.api.console.traced import run_of
 
 HOUR = 3600
 
@@ -95,6 +98,64 @@ class TestAnswer:
         history.write()
         _, told = history.get()
         assert told["groups"] == [] and told["costs"] == {} and set(told["series"]["requests"]) == {0}
+
+
+class TestToday:
+    @pytest.fixture
+    def today(self, ask):
+        """`today(hour, kept)`: the answer of the route."""
+
+        def get(hour, kept=None):
+            status, told = ask("GET", "today", hub=a_hub(hour=hour, history=kept), routes=HISTORY_ROUTES)
+            assert status == 200
+            return told
+
+        return get
+
+    @pytest.fixture
+    def hour(self):
+        """A minute ago mira asked once; counting began an hour before."""
+        now = time.time()
+        made = Hour(lambda: now, lambda: None)
+        made.today.started = now - HOUR
+        made.note_change(run_of(user="mira", model="mira:novel", wall=now, ended=2.0), "ended", None)
+        return made
+
+    def test_without_a_history_it_is_what_this_process_has_counted(self, today, hour):
+        told = today(hour)
+        assert [(by, part["lines"][0]["name"]) for by, part in told.items()] == [
+            ("user", "mira"),
+            ("model name", "mira:novel"),
+        ]
+        midnight = day_start(time.time())
+        assert told["user"]["since"] == round(max(midnight, hour.today.started))
+        assert told["user"]["whole"] is (hour.today.started <= midnight)
+
+    def test_a_process_that_began_before_midnight_knows_the_whole_day(self, today, hour):
+        hour.today.started = day_start(time.time()) - 1
+        assert [part["whole"] for part in today(hour).values()] == [True, True]
+
+    def test_with_a_history_users_are_of_the_whole_day(self, today, hour, history):
+        """What ended before this process began too; of model names a history knows nothing."""
+        now = time.time()
+        history.write(row(now, "jo"), row(now, "jo"), row(now, "private"), row(day_start(now) - 1, "rex"))
+        told = today(hour, history.folder)
+        assert told["user"]["whole"] and told["user"]["lines"] == [
+            {"name": "jo", "requests": 2, "failed": 0, "prompt_tokens": 200, "completion_tokens": 40},
+            {
+                "name": "private users",
+                "requests": 1,
+                "failed": 0,
+                "prompt_tokens": 100,
+                "completion_tokens": 20,
+            },
+        ]
+        assert [line["name"] for line in told["model name"]["lines"]] == ["mira:novel"]
+
+    def test_a_history_that_cannot_be_read_is_done_without(self, today, hour, history):
+        history.folder.mkdir()
+        history_file(history.folder).write_bytes(b"no database " * 100)
+        assert [line["name"] for line in today(hour, history.folder)["user"]["lines"]] == ["mira"]
 
 
 class TestRefusals:

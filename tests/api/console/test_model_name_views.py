@@ -9,6 +9,7 @@ import pytest
 
 from Middleware.api.api_server import ApiServer
 from Middleware.api.app import _App
+from Middleware.api.console.hour import Call
 from Middleware.api.requests.access import AccessRules, ConsoleWish, ServerRules
 from Middleware.config.loader import default_snapshot
 from tests.api.console.conftest import a_hub
@@ -189,3 +190,31 @@ def test_the_tree_marks_what_requests_begin_with(get, ask):
         "lost:novel",
     ]
     assert (starts["rex/PickRoute.json"], starts["rex/Code.json"]) == (["rex"], [])
+
+
+class TestWhoNeedsAnEndpoint:
+    """A card of an endpoint that fails says whose requests of which model names need it."""
+
+    @pytest.fixture
+    def card(self, ask, house):
+        """`card(ok)`: of `Big`, whose last call was so; mira's workflow runs another one that asks it."""
+        house("ApiTypes/Demo.json", {"type": "openAIChatCompletion"})
+        house("Endpoints/Big.json", {"endpoint": "http://127.0.0.1:9", "apiTypeConfigFileName": "Demo"})
+        house("Workflows/mira/Main.json", [{"type": "CustomWorkflow", "workflowName": "Inner"}])
+        house("Workflows/mira/Inner.json", [{"type": "Standard", "endpointName": "Big", "prompt": "x"}])
+        hub = a_hub(snapshot=default_snapshot, served_users=lambda: ["mira"])
+
+        def get(ok):
+            hub.hour._calls_of("mira", "Big").append(Call(10.0, None, None, ok, "timeout", ""))
+            status, value = ask("GET", "endpoints", hub=hub)
+            assert status == 200
+            return next(one for one in value["endpoints"] if one["name"] == "Big")
+
+        return get
+
+    def test_names_that_reach_it_however_deep(self, card):
+        """And the name under which it answers by itself. An alias and a shared workflow need it not."""
+        assert card(False)["affects"] == [{"user": "mira", "names": ["mira", "mira:raw/Big"]}]
+
+    def test_nobody_is_affected_while_it_is_well(self, card):
+        assert card(True)["affects"] == []

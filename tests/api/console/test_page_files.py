@@ -135,6 +135,9 @@ class TestComments:
             ),
             (b"f(/** @param {{a: string,\n *   b: string}} c */ (c) => c);", b"f(\n(c) => c);"),
             (b"let a = 4 ** 2 /* kept */;", b"let a = 4 ** 2 /* kept */;"),
+            (b'import { a as b, c } from "./d.js";', b'import{a as b,c}from "./d.js";'),
+            (b'import {\n  a,\n  b,\n} from "./d.js";', b'import{\na,\nb,\n}from "./d.js";'),
+            (b'let a = "import { b } from";', b'let a = "import { b } from";'),
         ],
     )
     def test_nor_are_the_types_within_a_line(self, tmp_path, written, sent):
@@ -143,7 +146,19 @@ class TestComments:
     def test_nor_those_of_the_style(self, tmp_path):
         style = b"/* --- one --- */\na { b: c; } /* kept */\n  /* two\n  lines */\n  @media (d) {\n    e { f: g; }\n  }\n"
         sent = gzip.decompress(packed_form(tmp_path / "console.css", style))
-        assert sent == b"\na { b: c; } /* kept */\n\n\n@media (d) {\ne { f: g; }\n}\n"
+        assert sent == b"\na{b:c;}/* kept */\n\n\n@media (d){\ne{f:g;}\n}\n"
+
+    @pytest.mark.parametrize(
+        ("written", "sent"),
+        [
+            (b"a :hover, b > c { d: e f; }", b"a :hover,b>c{d:e f;}"),
+            (b'a::before { content: "b, c > d: e"; }', b'a::before{content:"b, c > d: e";}'),
+            (b"a { width: calc(100% - 4px); }", b"a{width:calc(100% - 4px);}"),
+        ],
+    )
+    def test_the_style_goes_without_needless_blanks(self, tmp_path, written, sent):
+        """Those that mean something stay."""
+        assert gzip.decompress(packed_form(tmp_path / "console.css", written)) == sent
 
     @pytest.mark.parametrize("name", ["vendor/preact.js", "vendor/plot.css", "index.html"])
     def test_all_else_is_sent_as_it_is(self, tmp_path, name):

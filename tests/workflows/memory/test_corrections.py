@@ -109,6 +109,12 @@ class TestEditing:
         ]
         assert facts.without_vector("m", 9) == []
 
+    @pytest.mark.parametrize("number", ["f2", "v2"])
+    def test_half_a_character_is_none(self, corrections, files, facts, number):
+        """No file and no database can hold it."""
+        assert corrections.edit(number, "half \ud83d").text == "half ?"
+        assert [each.text for each in corrections.all() if each.number == number] == ["half ?"]
+
     def test_without_an_embedding_it_has_no_vector(self, store, facts):
         """The old text's vector would find the new one by what it does not say."""
 

@@ -15,6 +15,7 @@ from Middleware.common.secrets import secrets_of_words
 from Middleware.common.types import NodeConfig
 from Middleware.services.run_trace import outside_call
 from Middleware.utilities.network_security_utils import AddressPolicy, AddressRefused, parse_target
+from Middleware.utilities.text_utils import without_halves
 from Middleware.workflows.handlers.base import outside_fields as fields
 from Middleware.workflows.handlers.base.base_workflow_node_handler import PAGES, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
@@ -174,13 +175,8 @@ def _fill_command(context: ExecutionContext, element: Any) -> curl_runner.Filled
         value = fields.filled_text(element, context.fill)
         authored = None if value == template else ""
     return curl_runner.FilledCommand(
-        template, _sendable(value), None if authored is None else _sendable(authored)
+        template, without_halves(value), None if authored is None else without_halves(authored)
     )
-
-
-def _sendable(text: str) -> str:
-    """Without halves of characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _host(args: Sequence[str]) -> str:

@@ -3,9 +3,10 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
+import { useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
 import { eventReader, opened, runs } from "../shared/server.js";
-import { counted, seconds } from "../shared/words.js";
+import { counted, listed, seconds } from "../shared/words.js";
 import { TextBox, useText } from "../runs/texts.js";
 import { saidIn } from "../workflows/said.js";
 import { callIn, editsOf, textOfMessage, withText } from "./calls.js";
@@ -62,6 +63,9 @@ function Form({ run, i, k, was }) {
   const [preset, setPreset] = useState(node.preset ?? "");
   const [times, setTimes] = useState(1);
   const { answers, busy, send, stop } = useAnswers();
+  const asked = useRef(was);
+  useUnsaved(() => JSON.stringify(now) !== JSON.stringify(asked.current));
+  const then = useText(run.id, call.cleaned ?? call.raw);
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     const edits = {
@@ -69,7 +73,9 @@ function Form({ run, i, k, was }) {
       ...(endpoint === (call.endpoint ?? "") ? {} : { endpoint }),
       ...(preset === (node.preset ?? "") ? {} : { preset }),
     };
-    if (!busy) send({ run: run.id, node: i, call: k, ...edits }, times);
+    if (busy) return;
+    asked.current = now;
+    send({ run: run.id, node: i, call: k, ...edits }, times);
   };
   const choice = (
     /** @type {string} */ label,
@@ -95,7 +101,7 @@ function Form({ run, i, k, was }) {
       <p class="acts"><button class="main" disabled=${busy}>Ask</button>
         <button type="button" disabled=${!busy} onClick=${stop}>Stop</button></p></form>
     <div class="answers" aria-live="polite" aria-busy=${busy}>${answers.map((one) => html`<${Answered} key=${one.n}
-      ...${one} />`)}</div>
+      ...${one} then=${then.data} />`)}</div>
     <section class="msg assistant" aria-label="The answer of then"><h2>The answer of then
       ${call.ended_s !== null && call.sent_s !== null && html`<span class="dim">took ${seconds(call.ended_s
         - call.sent_s)}</span>`}</h2><${TextBox} id=${run.id}
@@ -124,14 +130,18 @@ function Text({ title, text, was, change, reset }) {
       onInput=${(/** @type {any} */ event) => change(event.target.value)}></textarea></div>`;
 }
 
-/** @param {Answer} props */
-function Answered({ n, id, state, text, thought, error, firstS, tookS }) {
+/** @param {Answer & {then: import("../shared/types.js").Text | null}} props `then`: what the call gave in the run */
+function Answered({ n, id, state, text, thought, error, firstS, tookS, then }) {
   const told = runs.value.get(id);
   const tokens = told?.tokens ?? null;
-  const took = tookS === null ? null : (told?.client_s ?? tookS);
-  return html`<div class="msg assistant"><h3>${n} <span class="dim">${state}${firstS !== null &&
-    `, first ${seconds(firstS)}`}${took !== null && `, took ${seconds(took)}`}${
-    tokens !== null && `, ${counted(tokens, "token")}`}</span>
+  const facts = [
+    firstS !== null && `first ${seconds(firstS)}`,
+    tookS !== null && `took ${seconds(told?.client_s ?? tookS)}`,
+    tokens !== null && counted(tokens, "token"),
+  ];
+  const same = state === "done" && then && !then.left_out && html`<b>${text === then.head ? "same as then"
+    : "another answer than then"}</b> `;
+  return html`<div class="msg assistant"><h3>${n} ${same}<span class="dim">${listed(state, ...facts)}</span>
     ${id && html` <a href=${addressOf("runs", [id], { node: 0, tab: "came" })}>its run</a>`}</h3>
     ${thought && html`<details><summary>Thoughts</summary><pre>${thought}</pre></details>`}
     <pre tabindex="0">${text}</pre>${error && html`<p class="notes bad" role="alert">${error}</p>`}</div>`;

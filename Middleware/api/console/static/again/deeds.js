@@ -5,8 +5,8 @@ import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
-import { ask, state } from "../shared/server.js";
-import { clock } from "../shared/words.js";
+import { repeatWords } from "../runs/run_list.js";
+import { ask, hasRight } from "../shared/server.js";
 
 /** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
 
@@ -18,7 +18,7 @@ const wanted = signal(/** @type {{start: number | null} | null} */ (null));
 
 /** Why nothing can be run again; "": the server knows more. @param {Run} run */
 function whyNot(run) {
-  if (!(state.value?.rights.includes("act") ?? true)) return NO_RIGHT;
+  if (!hasRight("act")) return NO_RIGHT;
   if (run.private) return "The run is private, so nothing was kept that could be sent again.";
   if (isActive(run)) return "The run has not ended yet.";
   return run.asked ? "" : "The client's request is not kept.";
@@ -44,7 +44,7 @@ export function FromHere({ run, node }) {
 /** Whether the run stays until the restart. @param {{run: Run}} props */
 export function Keep({ run }) {
   const [error, setError] = useState("");
-  const may = state.value?.rights.includes("act") ?? true;
+  const may = hasRight("act");
   const turn = () =>
     may &&
     ask(`runs/${encodeURIComponent(run.id)}/keep`, { method: "POST", body: { keep: !run.kept } }).then(
@@ -87,9 +87,3 @@ export const RepeatOf = ({ run }) =>
   run.again_of &&
   html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>${" or "}<a
     href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
-
-/** @param {import("../shared/types.js").Summary | Run} run */
-export const repeatWords = (run) => {
-  if (!run.again_of) return "";
-  return run.path === "/console/api/ask" ? "asked again" : `again of ${clock(run.again_of.wall)}`;
-};

@@ -8,6 +8,7 @@ import { Failed, ListSwitch, Loading, Lock, Mark, Missing } from "../shared/part
 import { go } from "../shared/place.js";
 import { runs } from "../shared/server.js";
 import { clock, counted, listed, seconds, stateWords } from "../shared/words.js";
+import { markOf } from "../runs/run_list.js";
 import { Memory } from "./memory.js";
 
 /**
@@ -54,8 +55,7 @@ function Rows({ all, user, id }) {
 
 /** @param {{one: ChatRow, open: boolean}} props */
 function Row({ one, open }) {
-  const state = one.state === "done" && one.level === "trouble" ? "trouble" : one.state;
-  const facts = html`<${Mark} state=${state} /><span class="name"><b>${one.id ?? (one.mark ? `${one.mark}…`
+  const facts = html`<${Mark} state=${markOf(one)} /><span class="name"><b>${one.id ?? (one.mark ? `${one.mark}…`
       : "without a chat")}</b></span><time>${clock(one.last)}</time>
     <span class="said">${one.mark && html`<${Lock} /> `}${listed(one.name, one.mark && "private", one.turns > 0
       ? counted(one.turns, "turn") : counted(one.runs, "run"))}</span>`;
@@ -106,7 +106,7 @@ function TurnBox({ turn, chosen, choose }) {
       ${turn.rows.length > 1 && html` ${counted(turn.rows.length, "answer")}`}</p>
     <p class="asked">${question ?? html`<span class="dim">its text is not kept</span>`}</p>
     ${turn.rows.map((run) => html`<div class="got" key=${run.id}>
-      <p class="dim"><${Mark} state=${run.state === "done" && run.level === "trouble" ? "trouble" : run.state} />
+      <p class="dim"><${Mark} state=${markOf(run)} />
         <a href=${addressOf("runs", [run.id])}>${clock(run.at)}</a> ${listed(seconds(run.client_s), run.state !== "done"
         && stateWords(run.state), run.level && run.short)}</p>
       <p>${run.answer ?? html`<span class="dim">no answer is kept</span>`}</p></div>`)}

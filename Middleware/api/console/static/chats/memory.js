@@ -3,8 +3,9 @@
 // save they are corrected here, and until the page is left that can be undone.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useTold } from "../shared/asked.js";
+import { mayLeave, useUnsaved } from "../shared/place.js";
 import { Missing, Tabs } from "../shared/parts.js";
-import { ask, state } from "../shared/server.js";
+import { ask, hasRight } from "../shared/server.js";
 import { clock, counted, listed, sentence } from "../shared/words.js";
 
 /**
@@ -37,7 +38,7 @@ export function Memory({ path, kinds, why, turn, again }) {
   const kind = chosen || first;
   const count = kinds.find((one) => one.kind === kind)?.count ?? 0;
   const tabs = kinds.map((one) => ({ name: one.kind, title: TITLES[one.kind] }));
-  const may = (state.value?.rights ?? []).includes("save");
+  const may = hasRight("save");
 
   const correct = /** @type {Correct} */ (
     async (wish) => {
@@ -68,7 +69,8 @@ export function Memory({ path, kinds, why, turn, again }) {
       class=${done.bad ? "trouble" : ""}>${done.said}</span>
       ${done.states.length > 0 && html`<button type="button" class="small" aria-label="Undo the last correction"
         onClick=${() => correct({ act: "undo", state: done.states.at(-1) ?? "" })}>Undo</button>`}</div>`}
-    <${Tabs} label="Kinds of memory" tabs=${tabs} chosen=${kind} choose=${choose}>
+    <${Tabs} label="Kinds of memory" tabs=${tabs} chosen=${kind}
+      choose=${(/** @type {string} */ wanted) => mayLeave() && choose(wanted)}>
       <${Rows} key=${kind} path=${path} kind=${kind} count=${count} turn=${turn} times=${done.times}
         correct=${may ? correct : null} /><//>
     <p class="dim">${!may && html`Read only: start the server with <code>--console edit</code> to correct memories here,
@@ -94,7 +96,8 @@ function Rows({ path, kind, count, turn, times, correct }) {
   );
   if (!count) return html`<p class="dim">Nothing.</p>`;
   return html`${count > 1 && html`<input type="search" placeholder="Find" aria-label=${`Find in ${TITLES[kind]}`}
-      value=${typed} onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} />`}
+      value=${typed} onInput=${(/** @type {any} */ event) =>
+        mayLeave() ? setTyped(event.target.value) : (event.target.value = typed)} />`}
     <ol class="memories">${data?.rows.map((row, at) => html`<${Row} key=${row.from ?? at} row=${row} turn=${turn}
       correct=${row.from && correct} />`)}</ol>
     ${!data && html`<${Missing} error=${error} again=${again} rows=${3} />`}
@@ -124,6 +127,7 @@ function Row({ row, turn, correct }) {
   const { text, at, from, sum, pinned } = row;
   /** What is being written, over the text with this sum. */
   const [draft, write] = useState(/** @type {{text: string, sum: string | null} | null} */ (null));
+  useUnsaved(() => draft !== null && draft.text !== text);
   const first = useRef(/** @type {HTMLElement | null} */ (null));
   const isMemory = /^[fv]\d/.test(from ?? "");
   const name = isMemory ? `memory ${from}` : from;

@@ -129,10 +129,9 @@ function Texts({ runs, title, refs, read }) {
   const { one, two, made } = told.data;
   const cut = one.cut || two.cut;
   return html`<h3>${title}</h3>${cut && html`<p class="dim">A text was cut: it is compared as far as it is there.</p>`}
-    <div class="twosides"><div class="msg"><h4>A</h4><pre tabindex="0">${made.map((part) => !part.added && (part.removed
-      ? html`<del>${part.value}</del>` : part.value))}</pre></div>
-    <div class="msg"><h4>B</h4><pre tabindex="0">${made.map((part) => !part.removed && (part.added
-      ? html`<ins>${part.value}</ins>` : part.value))}</pre></div></div>`;
+    <div class="twosides">${["A", "B"].map((side, isB) => html`<div class="msg"><h4>${side}</h4><pre tabindex="0">
+      ${made.map(({ value, added, removed }) => !(isB ? removed : added) && (added ? html`<ins>${value}</ins>` : removed
+        ? html`<del>${value}</del>` : value))}</pre></div>`)}</div>`;
 }
 
 /** @param {Run} run @param {Ref | null} ref @param {(text: string) => string} read @returns {Promise<Side>} */

@@ -6,7 +6,7 @@ import { Facts, Failed, FileLink, Mark, Missing } from "../shared/parts.js";
 import { useFinder } from "../shared/finder.js";
 import { Plot } from "../shared/plot.js";
 import { isActive } from "../shared/run_state.js";
-import { ask, runs, state } from "../shared/server.js";
+import { ask, hasRight, runs } from "../shared/server.js";
 import { clock, counted, listed, loadedWords, number, seconds, shareWords } from "../shared/words.js";
 import { MARKS, NOT_CALLED, stateWords } from "./state_words.js";
 
@@ -19,6 +19,7 @@ import { MARKS, NOT_CALLED, stateWords } from "./state_words.js";
  *   last_error: { at: number, kind: string, text: string, advice: string } | null, calls: [number, number | null,
  *   number | null, boolean][],
  *   median: { first_s: number | null, rate: number | null }, held: number | null, used_by: string[], probe: any,
+ *   affects: { user: string, names: string[] }[],
  *   addresses: Address[] }} Endpoint */
 /**
  * One of several addresses.
@@ -105,6 +106,12 @@ function Card({ one, again, loaded, there }) {
         ]
       : ["address", html`<code>${one.url || "built in"}</code>`],
     [
+      "affects",
+      one.state === "failing" &&
+        (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "no model name"),
+      "users, and the model names whose requests may need it",
+    ],
+    [
       "same address",
       one.state === "failing" &&
         one.url !== "" &&
@@ -182,7 +189,7 @@ function Calls({ one }) {
 /** @param {{ one: Endpoint, again: () => void }} props */
 function Probe({ one, again }) {
   const [told, tell] = useState(/** @type {{ busy?: boolean, made?: any, error?: Error }} */ ({}));
-  const may = (state.value?.rights ?? []).includes("act");
+  const may = hasRight("act");
   const probe = async () => {
     tell({ busy: true });
     try {

@@ -4,7 +4,7 @@ import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { pathInAddress } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
 import { FileLink } from "../shared/parts.js";
-import { ask, state } from "../shared/server.js";
+import { ask, hasRight } from "../shared/server.js";
 import { counted, listed, number, seconds, sentence } from "../shared/words.js";
 import { withValues } from "./replaced_values.js";
 
@@ -23,15 +23,18 @@ const SHOWN_MODELS = 4;
 
 /** @param {{changed?: () => void}} props `changed`: a file was written */
 export function FindServers({ changed }) {
-  const { data: places } = /** @type {import("../shared/asked.js").Asked<Places>} */ (useAsked("find"));
+  const { data: places, error: unknown } = /** @type {import("../shared/asked.js").Asked<Places>} */ (useAsked("find"));
   const [found, setFound] = useState(/** @type {Found | null} */ (null));
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [resting, setResting] = useState(false);
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const clock = useRef(0);
-  const may = (state.value?.rights ?? []).includes("act");
+  const may = hasRight("act");
+  // A host that came into the field later would be joined to what is typed.
+  const waits = !places && !unknown;
   const search = async (/** @type {string[]} */ hosts) => {
+    clock.current = -1;
     setBusy(true);
     try {
       setFound(await ask("find", { method: "POST", body: { hosts } }));
@@ -45,18 +48,18 @@ export function FindServers({ changed }) {
   };
   // In a container nothing listens at 127.0.0.1: there the host's name is offered first, to be sent or not.
   useEffect(() => {
-    if (places && may && !places.hosts.length) search([]);
+    if (places && may && !places.hosts.length && !clock.current) search([]);
   }, [places !== null]);
   useEffect(() => () => clearTimeout(clock.current), []);
   const again = (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (may && !busy && !resting) search((field.current?.value ?? "").split(/[\s,]+/).filter(Boolean));
+    if (may && !busy && !resting && !waits) search((field.current?.value ?? "").split(/[\s,]+/).filter(Boolean));
   };
   return html`<section class="find" aria-label="Servers found">
     <form class="findbar" onSubmit=${again}><p role="status">${busy ? "Asking ..." : found && whatWasAsked(found)}</p>
       <label>other hosts <input type="text" ref=${field} spellcheck="false" placeholder="box, box:8080"
-        defaultValue=${places?.hosts.join(" ") ?? ""} /></label>
-      <button aria-disabled=${!may || busy || resting} title=${resting ? "once in five seconds" : undefined}>
+        disabled=${waits} defaultValue=${places?.hosts.join(" ") ?? ""} /></label>
+      <button aria-disabled=${!may || busy || resting || waits} title=${resting ? "once in five seconds" : undefined}>
       ${found ? "Ask again" : "Ask"}</button></form>
     ${!may && html`<p class="dim">Asking needs the right to act: open the console on the server's own machine, or with
       --console-key.</p>`}
@@ -98,7 +101,7 @@ function Server({ server, places, changed }) {
 
 /** @param {{server: FoundServer, places: Places, changed?: () => void}} props */
 function Use({ server, places, changed }) {
-  const may = (state.value?.rights ?? []).includes("save");
+  const may = hasRight("save");
   const id = useId();
   const [error, setError] = useState("");
   const [made, setMade] = useState(/** @type {Made | null} */ (null));

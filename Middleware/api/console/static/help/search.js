@@ -1,6 +1,7 @@
 // @ts-check
 // The search of Help: names first, then descriptions, then the texts of pages. Pure.
 import { lettersToChange } from "../shared/names.js";
+import { listed } from "../shared/words.js";
 
 /**
  * @typedef {{ name: string, where: string, text: string, page: string, at: string }} Entry what can be found; `page`,
@@ -29,20 +30,22 @@ export function entries(index) {
   for (const type of index.types) {
     add(type.name, "node type", type.summary, type.page);
     for (const field of type.fields)
-      if (!field.common) add(field.name, `field of ${type.name}`, field.description, type.page, field.name);
+      if (!field.common)
+        add(field.name, about(`field of ${type.name}`, field), field.description, type.page, field.name);
   }
   for (const field of index.common)
-    add(field.name, "field of every node", field.description, "nodes/README", field.name);
+    add(field.name, about("field of every node", field), field.description, field.page, field.name);
   for (const one of index.variables) add(`{${one.name}}`, "variable", one.description, "variables", one.name);
   for (const rule of index.rules) {
     add(rule.name, "cleaning rule", rule.summary, rule.page);
-    for (const key of rule.keys) add(key.name, `key of the rule ${rule.name}`, rule.summary, rule.page, key.name);
+    for (const key of rule.keys)
+      add(key.name, about(`key of the rule ${rule.name}`, key), key.description, rule.page, key.name);
   }
   for (const file of index.files)
     for (const field of file.fields)
       add(
         field.name,
-        `field of ${article(file.title)} file`,
+        about(`field of ${article(file.title)} file`, field),
         field.description,
         FIELDS[file.kind] ?? "configuration",
         field.name,
@@ -50,6 +53,15 @@ export function entries(index) {
   for (const page of index.pages) add(page.title, "page", "", page.name);
   return made;
 }
+
+/** Whose it is, what may stand there, and what holds without it.
+ * @param {string} whose @param {{kinds: string[], enum: unknown[] | null, default: unknown}} field */
+const about = (whose, { kinds, enum: words, default: usual }) =>
+  listed(
+    whose,
+    (words ?? kinds).join(" or ").replace("integer or number", "number"),
+    usual !== null && `default ${JSON.stringify(usual)}`,
+  );
 
 /** Without marks of Markdown. @param {string} text */
 const unmarked = (text) => text.replace(/[`*]/g, "");

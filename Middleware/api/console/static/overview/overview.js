@@ -5,10 +5,8 @@ import { useAsked } from "../shared/asked.js";
 import { health } from "../endpoints/endpoints.js";
 import { stateWords } from "../endpoints/state_words.js";
 import { Failed, Mark, Missing } from "../shared/parts.js";
-import { Plot } from "../shared/plot.js";
-import { History, Rows } from "./history.js";
-import { SPANS } from "./history_numbers.js";
-import { PLOTS, rows, sinceFirst, totals, xs } from "./hour.js";
+import { History, Plots, Rows, Today } from "./history.js";
+import { SPANS, hourPlots, rows, sinceFirst, totals, xs } from "./numbers.js";
 import { clock, counted, moment } from "../shared/words.js";
 
 const COMMANDS = [
@@ -41,9 +39,10 @@ export function Page() {
     ${span === "hour" && html`<dl class="big">${totals(data).map(([name, value]) => html`<div><dd>${value}</dd><dt>
     ${name}</dt></div>`)}</dl>`}
     <${Servers} all=${servers?.endpoints ?? []} />
+    ${span === "hour" && html`<${Today} />`}
     ${span !== "hour" ? html`<${History} span=${span} table=${table} />` : table ? html`<${Rows}
       label="The last hour in numbers" rows=${rows(data)} none="Nothing in the last hour." />` : html`<${Plots}
-        data=${sinceFirst(data)} />`}
+        plots=${hourPlots(sinceFirst(data))} x=${xs(sinceFirst(data))} />`}
     ${data.keys && html`<${Keys} />`}
     <p class="dim">${!data.history && html`For days and weeks, and what each user needed, <a
       href="#/help/costs?at=keep-a-history">keep a history</a>. `}For other tools: <a
@@ -69,18 +68,6 @@ function Servers({ all }) {
     html`<li><a class="state" href="#/endpoints">${counted(all.length - down.length, "endpoint")}:<span class="dim">
       ${` ${rest}`}</span></a></li>`
   }</ul>`;
-}
-
-/** @param {{ data: any }} props */
-function Plots({ data }) {
-  const x = xs(data);
-  return html`<div class="plots">${PLOTS.map(({ title, failed, whole, tell, said, curves }) => {
-    const crosses = failed && data.series.failed.map((/** @type {number | null} */ value) => (value ? 0 : null));
-    return html`<figure><figcaption>${title}${curves.length > 1 && html`<span class="legend">${curves.map(({ kind,
-      label }) => html`<span><i class=${`k-${kind}`}></i>${label}</span>`)}</span>`}</figcaption>
-      <${Plot} x=${x} curves=${curves.map((curve) => ({ ...curve, values: curve.of(data) }))} crosses=${crosses}
-        hour=${true} whole=${whole} tell=${tell} said=${said(data)} /></figure>`;
-  })}</div>`;
 }
 
 /** Who holds a key of the keys file: today's numbers, and the commands that look after keys. */

@@ -1,13 +1,12 @@
 // @ts-check
 // The first row of a run and the one where the client has its answer: what it asked, and what it got, live while that
 // goes out.
-import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { Facts, Missing } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
-import { Parts } from "./sent.js";
-import { sentIn } from "./sent_parts.js";
-import { Box, TextBox, Whole, useText } from "./texts.js";
+import { Parts, useSent } from "./sent.js";
+import { Box, TextBox, Whole } from "./texts.js";
 import { counted, costWords, number, seconds } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run */
@@ -26,9 +25,7 @@ export function Request({ run, none }) {
 
 /** @param {{run: Run, none: string}} props */
 function Body({ run, none }) {
-  const { data: text, error, again } = useText(run.id, run.asked);
-  const whole = text && !text.left_out ? text.head : "";
-  const sent = useMemo(() => (whole ? sentIn(whole) : null), [whole]);
+  const { data: text, error, again, sent } = useSent(run.id, run.asked);
   if (!run.asked) return html`<p class="dim">${none}</p>`;
   if (!text) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
   return html`<p class="dim">as the client sent it, ${counted(text.chars, "character")}</p>

@@ -15,7 +15,7 @@ import { Dialog, Facts, Lock, Mark, Missing } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
 import { isActive } from "../shared/run_state.js";
 import { grown, markOf, otherWorkflow, timesSaid, withNames } from "./run_list.js";
-import { ask, era, runs, state } from "../shared/server.js";
+import { ask, era, hasRight, runs } from "../shared/server.js";
 import { useNow } from "../shared/tick.js";
 import { Waterfall } from "./waterfall.js";
 import { costWords, listed, moment, number, seconds, stateWords, unbroken, usedWords } from "../shared/words.js";
@@ -167,7 +167,7 @@ function Cancel({ run }) {
   const [busy, setBusy] = useState(false);
   const [asks, setAsks] = useState(false);
   const [error, setError] = useState(/** @type {Error | null} */ (null));
-  const may = state.value?.rights.includes("act") ?? true;
+  const may = hasRight("act");
   const cancel = async () => {
     setAsks(false);
     if (!may || busy) return;

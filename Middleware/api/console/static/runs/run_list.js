@@ -2,6 +2,7 @@
 // The list of runs: their order, which of them fit, the scale of their bars, how they grow. Pure.
 
 import { isActive, lengthOf } from "../shared/run_state.js";
+import { clock } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Summary} Summary */
 
@@ -106,3 +107,7 @@ export function timesSaid(lines) {
   }
   return [...made.values()];
 }
+
+/** What a run repeats. @param {Summary | import("../shared/types.js").Run} run */
+export const repeatWords = ({ again_of: first, path }) =>
+  first && (path === "/console/api/ask" ? "asked again" : `again of ${clock(first.wall)}`);

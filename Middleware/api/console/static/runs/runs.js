@@ -11,7 +11,7 @@ import { go, turn } from "../shared/place.js";
 import { useOneStop } from "../shared/roving.js";
 import { clock, counted, listed, moment, number, seconds, shareWords } from "../shared/words.js";
 import { isActive } from "../shared/run_state.js";
-import { firstShown, grown, held, markOf, ordered, otherWorkflow, scaleOf } from "./run_list.js";
+import { firstShown, grown, held, markOf, ordered, otherWorkflow, repeatWords, scaleOf } from "./run_list.js";
 import { Filter } from "./filter.js";
 import { useRuns } from "./runs_asked.js";
 import { runs, state } from "../shared/server.js";
@@ -180,8 +180,7 @@ function Row({ run: told, open, unasked, scale, filter }) {
   const run = grown(told, useNow(isActive(told)));
   const said = run.private
     ? html`<${Lock} />private: times and counts only`
-    : html`${run.again_of && html`<b>${run.path === "/console/api/ask" ? "asked again"
-        : `again of ${clock(run.again_of.wall)}`}</b> `}${
+    : html`${run.again_of && html`<b>${repeatWords(run)}</b> `}${
         run.task && `task: ${run.task} `
       }${run.said}`;
   const other = otherWorkflow(run);

@@ -19,10 +19,8 @@ export function Sent({ run, node, call, none }) {
 
 /** @param {{run: Run, node: import("../shared/types.js").Node, call: Call, none: string}} props */
 function Body({ run, node, call, none }) {
-  const { data: text, error, again } = useText(run.id, call.body);
+  const { data: text, error, again, whole, sent } = useSent(run.id, call.body);
   const [view, setView] = useState("");
-  const whole = text && !text.left_out ? text.head : "";
-  const sent = useMemo(() => (whole ? sentIn(whole) : null), [whole]);
   const split = useRemembered(run, sent ? node.i : 0);
   if (!call.body) return html`<p class="dim">${none}</p>`;
   if (!text) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
@@ -44,6 +42,14 @@ function Body({ run, node, call, none }) {
               shown === "ends" && sent?.prompt ? { ...text, head: sent.prompt.replaceAll("\n", "↵\n") } : text
             } /></div>`
     }`;
+}
+
+/** A body, and its parts where it is kept whole.
+ * @param {string} id @param {import("../shared/types.js").Ref | null} ref */
+export function useSent(id, ref) {
+  const asked = useText(id, ref);
+  const whole = asked.data?.left_out ? "" : (asked.data?.head ?? "");
+  return { ...asked, whole, sent: useMemo(() => (whole ? sentIn(whole) : null), [whole]) };
 }
 
 const LEFT = html`<b class="left">leaves the one before here</b>`;

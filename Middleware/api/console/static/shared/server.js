@@ -22,6 +22,9 @@ export const era = signal(0);
 /** The server is another version than the page. */
 export const updated = signal(false);
 
+/** Whether the reader has this right; while that is not known yet, as if. @param {"look" | "act" | "save"} right */
+export const hasRight = (right) => state.value?.rights.includes(right) ?? true;
+
 /** What answers 401 for want of a client's key. */
 const TRIES = new Set(["try", "again", "ask"]);
 const WAITS_S = [1, 2, 5];

@@ -4,13 +4,14 @@ import { html, signal, useCallback, useEffect, useMemo, useRef, useState } from 
 import { useAsked } from "../shared/asked.js";
 import { checker } from "./checker.js";
 import { EditorPane, useKnown } from "./editor_pane.js";
+import { useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
 import { Picture } from "./picture.js";
-import { guardLeaving, routeOf, whyNot } from "./saving.js";
+import { routeOf, whyNot } from "./saving.js";
 import { isActive } from "../shared/run_state.js";
 import { ask, state } from "../shared/server.js";
 import { nodeAtLine } from "./text_places.js";
-import { addressOf, isWorkflow } from "./workflow_place.js";
+import { addressOf, isWorkflow, placeOf } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").WorkflowFile} WorkflowFile
@@ -62,7 +63,7 @@ function OpenFile({ file, place, changed }) {
   const { good } = draft;
   useEffect(() => setPane(place.pane), [place.pane, place.run]);
   useEffect(() => void (place.node !== null && setChosen(place.node)), [place.node]);
-  useEffect(() => guardLeaving(file.path, draft.isUnsaved), []);
+  useUnsaved(draft.isUnsaved, (next) => next.page === "workflows" && placeOf(next).path === file.path);
   const choose = useCallback(
     (/** @type {number | null} */ n) => {
       setChosen(n);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { PLOTS, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/overview/hour.js";
+import { hourPlots, rows, sinceFirst, totals, usualFirst, xs } from "../../Middleware/api/console/static/overview/numbers.js";
 
 const NAMES = ["requests", "failed", "cancelled", "tokens", "tokens_after", "first_p50", "first_p95", "running", "waiting", "memory_mb"];
 /** An hour of four slots in which nothing happened, but for what is given. */
@@ -39,9 +39,10 @@ test("a plot begins at the first data", () => {
 });
 
 test("tokens a second are those of a slot by its length", () => {
-  const plot = PLOTS.find((one) => one.title === "Tokens a second");
-  assert.deepEqual(plot.curves[0].of(hour({ tokens: [50, null, 0, 0] })), [5, null, 0, 0]);
-  assert.equal(PLOTS.length, 6);
+  const plots = hourPlots(hour({ tokens: [50, null, 0, 0] }));
+  const plot = plots.find((one) => one.title === "Tokens a second");
+  assert.deepEqual(plot.curves[0].values, [5, null, 0, 0]);
+  assert.equal(plots.length, 6);
 });
 
 test("the table holds the slots in which something happened, newest first", () => {
