@@ -5,6 +5,7 @@ import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
+import { compareWith } from "../runs/columns.js";
 import { repeatWords } from "../runs/run_list.js";
 import { ask, hasRight } from "../shared/server.js";
 
@@ -31,7 +32,8 @@ function whyNot(run) {
 export function RunAgain({ run, edit }) {
   const off = whyNot(run);
   return html`<${Opener} start=${null} off=${off} look="main" words="Run again" />
-    ${edit && html`<${Menu} label="More" items=${[{ title: "Edit and try", note: "t", act: edit }]} />`}`;
+    <${Menu} label="More" items=${[...(edit ? [{ title: "Edit and try", note: "t", act: edit }] : []),
+      { title: "Compare with another run", note: "m", act: () => compareWith(run) }]} />`;
 }
 
 /** The same from a node on, where it is one of the run's own file. @param {{run: Run, node: Node}} props */
