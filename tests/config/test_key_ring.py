@@ -9,8 +9,9 @@ import os
 import pytest
 
 from Middleware.common.errors import ConfigError
+from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.config.key_file import digest_of
-from Middleware.config.key_ring import KeysInForce
+from Middleware.config.key_ring import KeysInForce, has_keys_file, keys_path
 
 
 class Clock:
@@ -98,6 +99,9 @@ def test_a_file_is_looked_at_once_a_second(file, monkeypatch):
     assert not looks
     file.names_after(0.2)
     assert looks
+    looks.clear()
+    file.names_after(0.9)
+    assert not looks
 
 
 BROKEN = {"half": '{"keys": [', "empty": "", "misspelt": '{"keys": [{"nam": "x"}]}', "list": "[]"}
@@ -261,3 +265,28 @@ def test_no_digest_is_in_a_message(file, caplog):
     file.write_text(file.path.read_text().replace("]}]", "]}"))
     file.names_after(1)
     assert errors(caplog) and digest_of("key of ann") not in caplog.text
+
+
+class TestWhereTheFileIs:
+    def test_as_the_command_line_says(self, tmp_path):
+        """There or not; then keys are needed."""
+        facts = LaunchFacts(config_directory=tmp_path, keys_file=tmp_path / "mine.json")
+        assert keys_path(facts) == tmp_path / "mine.json"
+        assert has_keys_file(facts)
+
+    def test_beside_the_config(self, tmp_path):
+        """Keys are needed if it is there."""
+        facts = LaunchFacts(config_directory=tmp_path)
+        assert keys_path(facts) == tmp_path / "Keys.json"
+        assert not has_keys_file(facts)
+        (tmp_path / "Keys.json").touch()
+        assert keys_path(facts) == tmp_path / "Keys.json"
+        assert has_keys_file(facts)
+
+    def test_one_that_is_only_spelled_otherwise_is_a_fault(self, tmp_path):
+        """A server that passed it over would be open to everybody."""
+        (tmp_path / "keys.JSON").touch()
+        facts = LaunchFacts(config_directory=tmp_path)
+        with pytest.raises(ConfigError, match=r"must be called Keys\.json; rename it") as caught:
+            keys_path(facts)
+        assert caught.value.file == "keys.JSON" and has_keys_file(facts)

@@ -178,7 +178,6 @@ class ReadAhead:
         """The run has ended. `answer`: what the user was told, None where that is not known."""
         for begun in self._begun.values():
             begun.reading.stop()
-        self._begun.clear()
         contexts, self._at_end = self._at_end, []
         if not contexts or not isinstance(answer, str) or not answer.strip():
             return

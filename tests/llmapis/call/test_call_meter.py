@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.costs import Cost
+from Middleware.common.types import TextBatch
 from Middleware.config.prices import Price
 from Middleware.llmapis.call.call_meter import CallMeter, CallUse
 from Middleware.llmapis.llm_text import LlmText
@@ -33,6 +34,11 @@ def about(said):
 
 
 class TestStreams:
+    def test_a_batch_of_text_alone(self, meter):
+        """Counts as its pieces do."""
+        meter.note_batch(TextBatch([text("Hello "), text("there")], "Hello there"))
+        assert meter.use_at_end(None, "closed").cost == about("Hello there")
+
     def test_what_is_reported(self, meter):
         """The finishing dict is told it."""
         last = finish(usage=USAGE)

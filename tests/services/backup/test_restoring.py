@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from types import SimpleNamespace
 
 import pytest
 
 from Middleware.services.backup import restoring
 from Middleware.services.backup.archive import BackupRefused, Manifest, StoredFile
-from Middleware.services.backup.restoring import kept_files, lacking_space, plan_restore, refused_names
+from Middleware.services.backup.restoring import (
+    kept_files,
+    lacking_space,
+    plan_restore,
+    refused_names,
+    run_restore,
+    show_what_stays,
+)
+from Middleware.services.backup.tree_use import VERSION_FILE
 
 
 def manifest(*names):
@@ -137,3 +146,90 @@ def test_what_would_be_exchanged_and_is_there(plan, tmp_path):
     (tmp_path / "P/file").touch()
     (tmp_path / "P/link").symlink_to(tmp_path / "P/empty")
     assert sorted(path.name for path in made.in_the_way()) == ["file", "full", "link"]
+
+
+class Unpacking:
+    """An archive whose files all hold `new`."""
+
+    def unpack(self, name, target):
+        target.write_text("new")
+
+
+def tree(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A root with files of before."""
+    for name in ("P/kept/a", "P/one/old", "P/one.db-wal", "elsewhere/far"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("old")
+    return tmp_path / "P"
+
+
+class TestTheExchange:
+    NAMES = ("public/one/x", "public/one.db", "public/two/y")
+
+    def test_what_the_backup_has_takes_the_place_of_what_was(self, plan, home):
+        """The parts of an old database go with it; the rest stays."""
+        assert run_restore(Unpacking(), plan(*self.NAMES, public="P"), None, lambda roots: True)
+        assert tree(home) == {"kept/a": "old", "one/x": "new", "one.db": "new", "two/y": "new"}
+
+    def test_the_version_is_written_with_it(self, plan, home):
+        assert run_restore(Unpacking(), plan(*self.NAMES, public="P"), b"2.0.0", lambda roots: True)
+        assert (home / VERSION_FILE).read_text() == "2.0.0"
+
+    def test_what_is_not_fit_changes_nothing(self, plan, home, tmp_path):
+        """It is looked at before; folders that were made for it go again."""
+        before, seen = tree(tmp_path), []
+
+        def is_fit(roots):
+            seen.extend((name, tree(folder)) for name, folder in sorted(roots.items()))
+            return False
+
+        made = plan("public/one/x", "config/a", public="P", config="new/Configs")
+        assert not run_restore(Unpacking(), made, b"2.0.0", is_fit)
+        assert seen == [("config", {"a": "new"}), ("public", {"one/x": "new"})]
+        assert tree(tmp_path) == before and not (tmp_path / "new").exists()
+
+    def test_an_error_changes_nothing(self, plan, home, tmp_path):
+        before = tree(tmp_path)
+
+        def is_fit(roots):
+            raise BackupRefused("no")
+
+        with pytest.raises(BackupRefused):
+            run_restore(Unpacking(), plan(*self.NAMES, public="P", config="new"), None, is_fit)
+        assert tree(tmp_path) == before and not (tmp_path / "new").exists()
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows knows no permission bits")
+    def test_folders_have_their_bits(self, plan, home):
+        """And may be written by their owner, whatever they were."""
+        made = plan("public/two/er/y", public="P")
+        made.manifest.folders.update({"public/two": 0o500, "public/two/er": 0o755})
+        run_restore(Unpacking(), made, None, lambda roots: True)
+        assert [stat.S_IMODE((home / name).stat().st_mode) for name in ("two", "two/er")] == [0o700, 0o755]
+
+    def test_a_link_out_of_all_roots_goes_along(self, plan, home, tmp_path):
+        """It is in no backup. One within them is; and what the backup has comes first."""
+        (home / "one/far").symlink_to(tmp_path / "elsewhere")
+        (home / "one/near").symlink_to(home / "kept")
+        (home / "one/x").symlink_to(tmp_path / "elsewhere" / "far")
+        run_restore(Unpacking(), plan(*self.NAMES, public="P"), None, lambda roots: True)
+        assert sorted(path.name for path in (home / "one").iterdir()) == ["far", "x"]
+        assert os.readlink(home / "one/far") == str(tmp_path / "elsewhere")
+        assert (home / "one/x").read_text() == "new" and not (home / "one/x").is_symlink()
+
+    def test_what_stays_shows_while_it_is_looked_at(self, plan, home, tmp_path):
+        """Beside the unpacked files, as links; afterwards it does not."""
+        unpacked = tmp_path / "unpacked"
+        (unpacked / "one").mkdir(parents=True)
+        with show_what_stays(plan(*self.NAMES, public="P"), {"public": unpacked}):
+            assert sorted(path.name for path in unpacked.iterdir()) == ["kept", "one", "one.db-wal"]
+            assert (unpacked / "kept/a").read_text() == "old"
+        assert [path.name for path in unpacked.iterdir()] == ["one"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+from array import array
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +17,7 @@ from Middleware.llmapis.handlers.impl.embedding_api_handler import EmbeddingBack
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.run_trace import Observers
 from Middleware.workflows.managers import meaning_routing
-from Middleware.workflows.managers.meaning_routing import REST_S, MeaningRouter
+from Middleware.workflows.managers.meaning_routing import REST_S, MeaningModel, MeaningRouter
 from tests.clock import Clock
 from tests.patience import PATIENCE_S
 
@@ -377,3 +379,15 @@ class TestTraced:
         embedder.replies = [ValueError("no room")]
         node = self.run(routed, CODE, privacy=True).nodes[0]
         assert (node.warnings, node.output) == ([], None)
+
+
+@pytest.mark.parametrize(
+    "kept", [{}, {"k": array("f", [1.0]), "l": array("f", [1.0, 2.0])}], ids=["none", "odd"]
+)
+def test_examples_of_a_cancelled_request(kept):
+    """There are none, whether they are made for the first time or once more."""
+    service = SimpleNamespace(get_embeddings=lambda texts, request_id: None)
+    store = SimpleNamespace(find=lambda keys: dict(kept), keep=kept.update)
+    keys = (("A", (("a", "k"),)), ("B", (("b", "l"),)))
+    model = MeaningModel(SimpleNamespace(prefix=""), service, store, keys)
+    assert model.examples("r1") is None and model.vector_of("a", "r1") is None

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from Middleware.utilities.network_security_utils import AddressPolicy
 from Middleware.workflows.tools.mcp_connection import (
+    TOOL_PAGES,
     McpConnection,
     _Pinned,
     describe_error,
@@ -188,3 +189,24 @@ class TestEnd:
     def test_one_that_is_cancelled_by_others_is_cancelled(self):
         """Its loop ends: nobody may take that for an end of its own."""
         assert self.ended(lambda connection: connection.task.cancel())
+
+
+@pytest.mark.parametrize(("pages", "asked"), [(1, 1), (3, 3), (TOOL_PAGES + 5, TOOL_PAGES)])
+def test_all_pages_of_tools_are_asked_for(pages, asked):
+    """Once, until the server says that they have changed; and not for ever."""
+    cursors = []
+
+    async def send(request, kind):
+        cursors.append(request.params.cursor)
+        number = len(cursors)
+        tool = types.Tool(name=f"t{number}", inputSchema={})
+        return types.ListToolsResult(tools=[tool], nextCursor=str(number) if number < pages else None)
+
+    async def look():
+        connection = McpConnection.__new__(McpConnection)
+        connection._tools, connection._send = None, send
+        return [await connection.tools() for _ in range(2)]
+
+    first, second = asyncio.run(look())
+    assert [tool.name for tool in first] == [f"t{number}" for number in range(1, asked + 1)]
+    assert first is second and cursors == [None, *map(str, range(1, asked))]

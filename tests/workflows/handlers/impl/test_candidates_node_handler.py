@@ -7,6 +7,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from Middleware.common.errors import (
     BackendError,
@@ -19,7 +20,7 @@ from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.node_trace import CallTrace
 from Middleware.services.run_trace import Observers
-from Middleware.workflows.handlers.impl.candidates_node_handler import candidate_models
+from Middleware.workflows.handlers.impl.candidates_node_handler import _ENTRY, MOST, candidate_models
 from tests.patience import PATIENCE_S
 
 NODE = {"type": "Candidates", "endpointName": "chat"}
@@ -567,3 +568,21 @@ class TestBackends:
         say = [{"role": "user", "content": "Ana: hi"}, {"role": "assistant", "content": "Bo:"}]
         answer = house.ask(node(candidates=2, useGroupChatTimestampLogic=True), say=say)
         assert answer.text == "Bo: hi"
+
+
+@pytest.mark.parametrize(
+    ("entry", "fits"),
+    [
+        ({}, True),
+        ({"endpointName": "e", "preset": "p", "times": 1}, True),
+        ({"times": MOST}, True),
+        ({"odd": 1}, True),
+        ("e", False),
+        ({"endpointName": 1}, False),
+        ({"preset": 1}, False),
+        *[({"times": times}, False) for times in (0, MOST + 1, 1.5, "2")],
+    ],
+    ids=str,
+)
+def test_an_entry_of_the_list(entry, fits):
+    assert Draft202012Validator(_ENTRY).is_valid(entry) is fits
