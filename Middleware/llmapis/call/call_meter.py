@@ -70,7 +70,8 @@ class CallMeter:
             if thinking := chunk.get("thinking"):
                 self._thoughts.append(thinking)
             if chunk["finish_reason"] is not None and "error" not in chunk:
-                cost = self.settle(chunk.get("usage")).cost
+                told: Mapping[str, Any] | None = chunk.get("usage")
+                cost = self.settle(self._told_of_all(told) if "truncated" in chunk else told).cost
                 if cost is not None:
                     chunk["cost"] = cost
 

@@ -139,6 +139,12 @@ class TestWithoutAPrice:
         usage = {"prompt_tokens": 10, "completion_tokens": told}
         assert meter.use_at_end(usage, "closed") == CallUse(10, completion, None)
 
+    def test_cut_behind_numbers(self):
+        """A stream without its end mark has told no more than one that was left."""
+        meter, usage = CallMeter(None, lambda: PROMPT), {"prompt_tokens": 10, "completion_tokens": 0}
+        meter.note_batch([text("Hello there"), finish(usage=usage, truncated=True)])
+        assert meter.use_at_end(usage, "stop") == CallUse(10, estimate_tokens("Hello there"), None)
+
     def test_ended_with_few_numbers(self):
         """A backend that has ended its answer is believed."""
         meter = CallMeter(None, lambda: PROMPT)
