@@ -31,7 +31,7 @@ export function CompareBar({ open }) {
   const [first, second] = chosen.map(({ name, path, at }) => `${name ?? path} ${clock(at)}`);
   return html`<p class="comparebar" role="status"><span>${first} and ${second ?? "..."}</span>
     ${second ? html`<a class="go" href=${addressOf("compare", chosen.map(({ id }) => id))}>Compare</a>`
-      : html`<span class="dim">open another run, or press m on it</span>`}
+      : html`<span class="dim">open another run</span>`}
     <button type="button" class="plain" onClick=${clear}>Esc</button></p>`;
 }
 
