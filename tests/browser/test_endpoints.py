@@ -52,13 +52,13 @@ class TestEndpoints:
         page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
 
     def test_whoever_has_the_same_address_is_named_where_it_fails(self, start, looking, backend):
-        """Nobody else has met the failure yet, and a file that no workflow uses is listed as well."""
+        """With how they are: nobody has called them yet. A file that no workflow uses is listed as well."""
         server = start({"mira": {"endpoints": {"Spare": {}}}, "jo": {}})
         backend.on("break", DOWN)
         server.post("/v1/chat/completions", asking("break", model="mira"))
         page = looking.open(server, "#/endpoints")
         failing = page.locator(".endpoint.failing")
-        failing.get_by_text("Model of jo, Spare of mira", exact=True).wait_for()
+        failing.get_by_text("Model of jo (not called yet), Spare of mira (not called yet)", exact=True).wait_for()
         page.locator(".unused summary", has_text="2 not called yet: Model, Spare").click()
         page.get_by_text("used by no workflow").wait_for()
 
