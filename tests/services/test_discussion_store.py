@@ -122,6 +122,14 @@ class TestWhere:
         assert str(root / "talk") in line.getMessage()
         assert "File exists" in line.getMessage()
 
+    def test_so_is_one_that_is_only_read(self, root, caplog):
+        """There is no file in it, and the log says why, once."""
+        put(root / "talk", "a file is in the way")
+        store = DiscussionStore(root, "talk")
+        assert [store.read_json("timestamps.json", None) for _ in range(2)] == [None, None]
+        (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+        assert str(root / "talk") in line and "Not a directory" in line
+
     def test_with_redaction_a_log_line_shows_no_id(self, root, caplog):
         """A short hash stands where the discussion's id does; the rest of the path stays."""
         put(root, "a file is in the way")
