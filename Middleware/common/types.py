@@ -47,6 +47,18 @@ class Chunk(_ChunkAlways, total=False):
 Batch = list[Chunk]
 """What one read brought. An empty batch is a tick: nothing to say, but the stream lives."""
 
+
+class TextBatch(Batch):
+    """A batch of pieces of text, whose dicts say nothing else. `text`: all of them, joined: who asks for it
+    need not look at each. Never changed in place."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, chunks: Iterable[Chunk], text: str) -> None:
+        super().__init__(chunks)
+        self.text = text
+
+
 Batches = Iterator[Batch]
 
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hueOf } from "../../Middleware/api/console/static/shared/hues.js";
+import { hueOf } from "../../Middleware/api/console/static/shared/names.js";
 import { arcsOf, edgesOf, huesOf } from "../../Middleware/api/console/static/workflows/lanes.js";
 
 const uses = (n, ...of) => ({ n, uses: of.map((number) => ({ n: number, what: "output", field: "prompt" })) });

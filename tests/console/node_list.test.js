@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { applied } from "../../Middleware/api/console/static/workflows/json_edit.js";
 import {
-  answering, beside, groupsOf, indented, insertion, insertions, listIn, newNode, nodesPasted, retitled,
+  answering, beside, groupsOf, indented, insertion, insertions, listIn, moving, newNode, nodesPasted, retitled,
 } from "../../Middleware/api/console/static/workflows/node_list.js";
 
 const field = (name, more = {}) => ({ name, required: false, kinds: ["string"], enum: null, default: null, description: "", common: false, group: "own", form: "line", fills: true, ...more });
@@ -85,4 +85,23 @@ test("of several nodes that come in, numbers follow for each, and each has a tit
     { title: "A" }, { title: "A 2" }, { title: "A 3", prompt: "{agent2Output}" }, { title: "B", prompt: "{agent4Output}" },
   ]);
   assert.deepEqual(lost, ["told"]);
+});
+
+test("a node that moves keeps its group, gets another one or leaves it, in the same steps", async () => {
+  const text = '[{"title": "a", "parallelGroup": "x"}, // one\n {"title": "b"}]';
+  const asked = [];
+  const renumber = async ({ move }) => {
+    asked.push(move);
+    return { changes: [], lost: ["told"] };
+  };
+  const doc = { text: () => text, user: "", renumber };
+  const moved = async (...how) => {
+    const { steps, lost } = await moving(doc, 1, 2, ...how);
+    assert.deepEqual(lost, ["told"]);
+    return steps.reduce(applied, text);
+  };
+  assert.equal(await moved(), '[{"title": "b"},\n {"title": "a", "parallelGroup": "x"} // one\n]');
+  assert.equal(await moved("y"), '[{"title": "b"},\n {"title": "a", "parallelGroup": "y"} // one\n]');
+  assert.equal(await moved(""), '[{"title": "b"},\n {"title": "a"} // one\n]');
+  assert.deepEqual(asked, [[1, 2], [1, 2], [1, 2]]);
 });

@@ -51,6 +51,9 @@ logger = logging.getLogger(__name__)
 
 MOST_WAITING = 2048
 """So many spans wait to be sent; a run whose spans find no room has no trace."""
+MOST_WHILE_FAILING = 64
+"""So many wait while the collector fails, where a single one is tried and the others are nearly always lost:
+to make a run's costs its answer 3 % of CPU, for nothing."""
 MOST_TEXT_BYTES = 32 << 20
 """So much may wait of their texts; spans that come then are sent without texts."""
 PAUSE_S = 15.0
@@ -192,7 +195,8 @@ class TraceWriter:
     def _make_room(self, count: int) -> bool:
         """False: too many spans wait already."""
         with self._lock:
-            if self._spans + count > self._most or self._exporter.is_closing:
+            most = max(count, MOST_WHILE_FAILING) if self._exporter.is_failing else self._most
+            if self._spans + count > min(most, self._most) or self._exporter.is_closing:
                 self._exporter.note_lost(count)
                 return False
             if self._processor is None:
@@ -350,6 +354,11 @@ class CarefulExporter:
     @property
     def is_closing(self) -> bool:
         return self._closing
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last that was tried was not taken."""
+        return self._trouble.since > 0
 
     def note_lost(self, count: int) -> None:
         """So many spans found no room."""

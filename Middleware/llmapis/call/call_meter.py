@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from Middleware.common.costs import Cost
-from Middleware.common.types import Batch, Chunk, JsonObject
+from Middleware.common.types import Batch, Chunk, JsonObject, TextBatch
 from Middleware.config.prices import Price
 from Middleware.llmapis.dialects.event_mapping import count_of
 from Middleware.llmapis.llm_text import LlmText
@@ -60,6 +60,9 @@ class CallMeter:
         """Part of a stream. Its finishing dict is told what the call cost. `only_text`: it is known that its
         dicts say nothing else, as nearly all do: then it takes a third of the time.
         """
+        if isinstance(batch, TextBatch):
+            self._texts.append(batch.text)
+            return
         self._texts.extend(map(_token_of, batch))
         if only_text:
             return
@@ -67,7 +70,8 @@ class CallMeter:
             if thinking := chunk.get("thinking"):
                 self._thoughts.append(thinking)
             if chunk["finish_reason"] is not None and "error" not in chunk:
-                cost = self.settle(chunk.get("usage")).cost
+                told: Mapping[str, Any] | None = chunk.get("usage")
+                cost = self.settle(self._told_of_all(told) if "truncated" in chunk else told).cost
                 if cost is not None:
                     chunk["cost"] = cost
 

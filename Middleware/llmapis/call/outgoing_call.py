@@ -446,7 +446,7 @@ class OpenStream(Iterator[Batch]):
         if data:
             batch = reader.feed(data)
             if reader.ended:
-                batch += reader.finish()
+                batch = [*batch, *reader.finish()]
         elif data is None or reader.finishing:
             batch = reader.finish()
             if not batch:

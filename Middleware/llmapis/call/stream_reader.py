@@ -14,7 +14,7 @@ from typing import Any, cast
 from Middleware.common.constants import MAX_LINE_BYTES
 from Middleware.common.errors import BackendError
 from Middleware.common.secrets import mask_answer
-from Middleware.common.types import Batch, Chunk, JsonObject
+from Middleware.common.types import Batch, Chunk, JsonObject, TextBatch
 from Middleware.llmapis.backend_errors import (
     bad_call,
     error_chunk,
@@ -38,8 +38,9 @@ logger = logging.getLogger(__name__)
 # --------------------------------------------------------------------------
 # The form that the events of a stream repeat: most differ from the one before in a single JSON string,
 # the token. Cutting that out takes 0.7 microseconds, reading the event as JSON 2.6, and mapping it comes on
-# top (an OpenAI chunk of 180 characters, CPython 3.11). Nothing is assumed of the backend: a form is learnt
-# from an event that was read in full, and a token with a quote or a backslash is read as JSON again.
+# top (an OpenAI chunk of 180 characters, CPython 3.11). Where all that a read brought is such events, they
+# take 0.2 each. Nothing is assumed of the backend: a form is learnt from an event that was read in full, and
+# what stands in the token's place must be one JSON string.
 
 
 MISSES = 16
@@ -73,6 +74,15 @@ class RepeatedForm:
         end = at + len(quoted)
         if text[end : end + 1] in (",", "}", "]"):
             self.name, self.head, self.tail = name, text[: at + 1], text[end - 1 :]
+
+    def tokens_in(self, text: str, before: str, behind: str) -> list[str] | None:
+        """What stands in the tokens' places, where `text` is events of this form and nothing else, framed by
+        `before` and `behind`; None where it is not."""
+        start, end, between = len(self.head), len(self.tail), behind + before
+        tokens = [event[start:-end] for event in text[len(before) : -len(behind)].split(between)]
+        # Put together again and compared in one go, instead of a look at the beginning and end of each event.
+        opening, ending = before + self.head, self.tail + behind
+        return tokens if opening + (ending + opening).join(tokens) + ending == text else None
 
     def forget(self) -> None:
         """From now on every event is read as JSON."""
@@ -124,6 +134,15 @@ MAX_BAD_EVENTS = 20
 SHOWN = 200
 
 _scan: Callable[[str, int], tuple[Any, int]] = cast(Any, DECODER).scan_once
+
+
+def string_within(inner: str) -> str | None:
+    """The JSON string that has this between its quotes; None where it is none, or ends before."""
+    try:
+        string, end = _scan(f'"{inner}"', 0)
+    except ValueError:
+        return None
+    return string if end == len(inner) + 2 else None
 
 
 class StreamReader:
@@ -178,7 +197,10 @@ class StreamReader:
         if self._kept is not None and self._keep(data):
             return []
         try:
-            events = self._decoder.feed(data)
+            lines = self._decoder.whole_lines(data)
+            if self._form.head != NO_FORM and (batch := self._take_alike(lines)) is not None:
+                return batch
+            events = self._decoder.events_in(lines)
         except LineTooLong as error:
             return self._fail_batch([], self._fault(str(error)))
         return self._take(events)
@@ -285,17 +307,40 @@ class StreamReader:
 
     # Events
 
+    def _take_alike(self, lines: str) -> Batch | None:
+        """As `_take`, all at once, for what a read brought of events that differ in nothing but their tokens.
+        None: there are others among them."""
+        form = self._form
+        frame = self._decoder.frame(lines, form.name)
+        tokens = None if frame is None else form.tokens_in(lines, *frame)
+        if tokens is None:
+            return None
+        text = "".join(tokens)
+        if "\n" in text:  # an event of several lines
+            return None
+        if '"' in text or "\\" in text:
+            strings = [string_within(token) for token in tokens]
+            tokens = [string for string in strings if string is not None]
+            if len(tokens) < len(strings):
+                return None
+            text = "".join(tokens)
+        form.misses = self._bad_in_a_row = 0
+        out: Batch = [{"token": token, "finish_reason": None} for token in tokens if token]
+        return self._note_output(TextBatch(out, text) if text else [])
+
     def _take(self, events: list[Event]) -> Batch:
         out: Batch = []
         form = self._form
         head, tail = form.head, form.tail
         start, end = len(head), len(tail)
+        string: str | None
         for name, text in events:
             if text[:start] == head and text[-end:] == tail and name == form.name:
                 token = text[start:-end]
-                if '"' not in token and "\\" not in token and len(text) >= start + end:
-                    if token:
-                        out.append({"token": token, "finish_reason": None})
+                string = token if '"' not in token and "\\" not in token else string_within(token)
+                if string is not None and len(text) >= start + end:
+                    if string:
+                        out.append({"token": string, "finish_reason": None})
                     form.misses = self._bad_in_a_row = 0
                     continue
             if self.ended:
@@ -370,6 +415,7 @@ class StreamReader:
                 self._model_told = True
                 if model := text_of(self.state.model):
                     out[0]["model"] = model
+                    return [*out]  # of text alone no more
         return out
 
     def _second_look(self, text: str) -> JsonObject | None:

@@ -109,10 +109,26 @@ class SseDecoder:
         self._size = 0
 
     def feed(self, data: bytes) -> list[Event]:
+        return self.events_in(self.whole_lines(data))
+
+    def whole_lines(self, data: bytes) -> str:
+        """The lines that `data` completes; `""` for none. They are to be given to `events_in`, or to be whole
+        events that are framed as `frame` says."""
         whole = data if data[-2:] == b"\n\n" and self._lines.empty else self._lines.feed(data)
-        if not whole:
+        return whole.decode("utf-8", "replace")
+
+    def frame(self, lines: str, name: str) -> tuple[str, str] | None:
+        """What stands before and behind the data of an event `name` of one line, as nearly all servers write
+        it; None where an event has begun already, or lines end in another way."""
+        if self._data or self._name != "message" or "\r" in lines:
+            return None
+        is_named = name != "message" or lines[:1] == "e"
+        return f"event: {name}\ndata: " if is_named else "data: ", "\n\n"
+
+    def events_in(self, text: str) -> list[Event]:
+        """The events that these lines complete."""
+        if not text:
             return []
-        text = whole.decode("utf-8", "replace")
         if not self._data and text[-2:] == "\n\n" and self._name == "message" and "\r" not in text:
             plain = _plain_events(text)
             if plain is not None:
@@ -175,7 +191,7 @@ def _plain_events(text: str) -> list[Event] | None:
     """
     if text[:6] == "data: ":
         parts = text[6:-2].split("\n\ndata: ")
-        return [("message", part) for part in parts] if text.count("\n") == 2 * len(parts) else None
+        return [("message", part) for part in parts] if "\n" not in "".join(parts) else None
     if text[:7] != "event: ":
         return None
     blocks = text[7:-2].split("\n\nevent: ")
@@ -198,15 +214,26 @@ class NdjsonDecoder:
         self._lines = _Lines(limit)
 
     def feed(self, data: bytes) -> list[Event]:
+        return self.events_in(self.whole_lines(data))
+
+    def whole_lines(self, data: bytes) -> str:
+        """As SseDecoder's."""
         whole = data if data[-1:] == b"\n" and self._lines.empty else self._lines.feed(data)
-        return _line_events(whole) if whole else []
+        return whole.decode("utf-8", "replace")
+
+    def frame(self, lines: str, name: str) -> tuple[str, str] | None:
+        """As SseDecoder's."""
+        return ("", "\n") if "\r" not in lines else None
+
+    def events_in(self, text: str) -> list[Event]:
+        """The events that these lines are."""
+        return _line_events(text) if text else []
 
     def finish(self) -> list[Event]:
-        return _line_events(self._lines.finish())
+        return _line_events(self._lines.finish().decode("utf-8", "replace"))
 
 
-def _line_events(whole: bytes) -> list[Event]:
-    text = whole.decode("utf-8", "replace")
+def _line_events(text: str) -> list[Event]:
     if "\r" in text:
         lines = _LINE_END.split(text)
     else:

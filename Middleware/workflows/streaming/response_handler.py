@@ -13,7 +13,7 @@ from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.request_context import current_request
-from Middleware.common.types import Batch, Batches, Chunk, JsonObject, close_batches
+from Middleware.common.types import Batch, Batches, Chunk, JsonObject, TextBatch, close_batches
 from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply, Framer
 from Middleware.services.answers import AnswerFacts, client_finish_reason
 from Middleware.utilities.sensitive_logging_utils import shorten_text
@@ -184,6 +184,9 @@ class StreamingResponseHandler:
         """What of one batch can leave; what is undecided is held."""
         out: Batch = []
         run: list[str] = []
+        if isinstance(batch, TextBatch):
+            run.append(batch.text)
+            batch = []
         for chunk in batch:
             if len(chunk) == 2 and chunk.get("finish_reason", "") is None:  # nothing but text
                 if token := chunk["token"]:

@@ -46,6 +46,7 @@ REQUESTS = {
     "POST runs/<run_id>/cancel": [("runs/{run}/cancel", {})],
     "POST runs/<run_id>/keep": [("runs/{run}/keep", {"keep": True}), ("runs/{run}/keep", {"keep": False})],
     "GET numbers": [("numbers", None)],
+    "GET today": [("today", None)],
     "GET events": [("events?after=0", None)],
     "GET runs/<run_id>/curl": [("runs/{run}/curl?shell=sh", None)],
     "GET runs/<run_id>/nodes/<int:i>/explain": [("runs/{run}/nodes/0/explain", None)],

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.traces.runs import a_call, a_node, a_run, end
 from tests.otlp_collector import QUICK, Collector, tree_of
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed (`test` has it)")
 
@@ -352,6 +352,29 @@ class TestACollectorThatFails:
         collector.hold.set()
         collector.wait_for(3 + MOST_WAITING - MOST_WAITING % 3)
         assert {len(spans) for spans in collector.traces().values()} == {3}
+
+    def test_few_wait_while_it_fails(self, start, collector, monkeypatch):
+        """More would be made for nothing."""
+        monkeypatch.setattr(sending, "PAUSE_S", PATIENCE_S)
+        monkeypatch.setattr(sending, "MOST_WHILE_FAILING", 8)
+        collector.answer = 400
+        writer = start()
+        observed(writer)
+        assert wait_until(lambda: collector.requests and not writer.waiting)
+        assert wait_until(lambda: writer._exporter.is_failing)
+        for _ in range(20):
+            observed(writer)
+        assert writer.waiting == 6
+
+    def test_a_long_run_while_it_fails(self, start, collector, monkeypatch):
+        """Is tried, too, when nothing else waits: or nobody would see that the collector is there again."""
+        monkeypatch.setattr(sending, "MOST_WHILE_FAILING", 2)
+        collector.answer = 400
+        writer = start()
+        observed(writer)
+        assert wait_until(lambda: writer._exporter.is_failing and not writer.waiting)
+        collector.answer = 200
+        assert wait_until(lambda: observed(writer) and collector.spans)
 
     def test_a_smaller_queue(self, start, collector, environ):
         """The environment may make it smaller, not larger."""

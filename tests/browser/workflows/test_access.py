@@ -81,6 +81,19 @@ def adding(page):
     page.wait_for_selector(".palette .opt")
 
 
+def dragging(page):
+    card, plus = (
+        page.locator('.node[data-n="6"]'),
+        page.locator('.plus[aria-label="Add a node before node 4"]'),
+    )
+    card.hover()
+    page.mouse.down()
+    box = plus.bounding_box()
+    page.mouse.move(box["x"] + 10, box["y"] + 10, steps=5)
+    page.wait_for_selector(".node[data-held]")
+    page.wait_for_selector(".plus[data-here]")
+
+
 def losing(page):
     filling(page)
     page.locator('.node[data-n="1"]').click()
@@ -88,7 +101,20 @@ def losing(page):
     page.get_by_role("button", name="Do it anyway").wait_for()
 
 
-STATES = (chosen_with_child, completing, searching, broken, trying, dry, new, other, filling, adding, losing)
+STATES = (
+    chosen_with_child,
+    completing,
+    searching,
+    broken,
+    trying,
+    dry,
+    new,
+    other,
+    filling,
+    adding,
+    dragging,
+    losing,
+)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

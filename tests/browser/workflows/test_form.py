@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.browser.conftest import QUESTION, until
-from tests.browser.workflows.conftest import take, write_example
+from tests.browser.workflows.conftest import take, write_example, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
 from tests.e2e.fake_backend import Reply
 
@@ -39,6 +39,14 @@ def form(served, tab):
 
 def document(server):
     return json.loads((server.public / "Configs" / PATH).read_text("utf-8"))
+
+
+def hold(page, card, over, side=0.5):
+    """Goes down on a card and over to something else, `side` of its width from the left; does not let go."""
+    box, to = card.bounding_box(), over.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(to["x"] + to["width"] * side, to["y"] + to["height"] / 2, steps=5)
 
 
 def save(page):
@@ -134,8 +142,29 @@ class TestForm:
         page = tab(server, ADDRESS, key="", side="form")
         page.click('.node[data-n="5"]')
         page.wait_for_selector('[data-field="prompt"] .cm-content')
+        page.get_by_text("Read only. Start with --console edit to save from here.").wait_for()
         assert page.locator('[data-field="title"] input').get_attribute("readonly") is not None
+        assert page.locator('[data-field="prompt"] .cm-content').get_attribute("aria-readonly") == "true"
+        looks = page.locator(".form :is(input:not([type=checkbox]), select, .textfield)").evaluate_all(
+            "boxes => boxes.map((box) => getComputedStyle(box).borderTopStyle)"
+        )
+        assert set(looks) == {"dashed"}
         assert page.locator(".plus, .nodebar, .addfield").count() == 0
+        hold(page, page.locator('.node[data-n="5"]'), page.locator('.node[data-n="1"]'))
+        assert page.locator("[data-held]").count() == 0
+
+    @pytest.mark.parametrize("width", [1440, 1024])
+    def test_a_label_has_room_beside_its_name(self, served, tab, width):
+        """In the half of a window too: neither is cut, nor broken into a column of words."""
+        long = {"maxResponseSizeInTokens": 400, "maxContextTokenSize": 4000, "structuredOutputFile": "x"}
+        node = {"title": "Long", "type": "Standard", "endpointName": "Big", "prompt": "a", **long}
+        write_text(served, "Workflows/mira/Long.json", {"nodes": [node]})
+        page = tab(served, "#/workflows/Workflows/mira/Long.json?user=mira&node=1", width=width, side="form")
+        page.locator('[data-field="structuredOutputFile"] .lab').wait_for()
+        heights = page.locator(".field .lab").evaluate_all("labs => labs.map((lab) => lab.clientHeight)")
+        assert max(heights) < 32
+        cut = "codes => codes.filter((code) => code.scrollWidth > code.clientWidth + 1).length"
+        assert page.locator(".field .lab code").evaluate_all(cut) == 0
 
 
 class TestPreview:
@@ -257,6 +286,108 @@ class TestList:
         form.get_by_role("button", name="More").click()
         form.get_by_role("menuitem", name="Run beside the one before").click()
         form.get_by_role("alert").get_by_text("cannot run at the same time").wait_for()
+
+
+class TestDragging:
+    """A card is moved by the pointer alone (workbench.md 2)."""
+
+    NODES = tuple(
+        {"title": title, "type": "StaticResponse", "content": text, **more}
+        for title, text, more in (
+            ("A", "a", {}),
+            ("B", "b", {"parallelGroup": "pair"}),
+            ("C", "c", {"parallelGroup": "pair"}),
+            ("D", "d", {}),
+            ("E", "{agent1Output} {agent4Output}", {}),
+        )
+    )
+
+    @pytest.fixture
+    def page(self, served, tab):
+        write_text(served, "Workflows/mira/Cards.json", {"nodes": list(self.NODES)})
+        page = tab(served, "#/workflows/Workflows/mira/Cards.json?user=mira", side="form")
+        page.wait_for_selector(".node >> nth=4")
+        page.wait_for_selector(".cm-content", state="attached")
+        return page
+
+    def drag(self, page, n, where, side=0.5):
+        hold(
+            page,
+            page.locator(f'.node[data-n="{n}"]'),
+            page.get_by_title(f"Add a node {where}", exact=True),
+            side,
+        )
+        page.locator(".plus[data-here]").wait_for()
+        page.mouse.up()
+
+    def wait_for_titles(self, page, titles):
+        until(
+            page, lambda: [one.strip() for one in page.locator(".ntitle").all_inner_texts()] == list(titles)
+        )
+
+    def nodes(self, served):
+        text = (served.public / "Configs/Workflows/mira/Cards.json").read_text("utf-8")
+        return json.loads(text)["nodes"]
+
+    def test_into_a_group_and_back_by_one_undo(self, served, page):
+        """Numbers follow, and it is chosen."""
+        self.drag(page, 4, "before node 2, beside it")
+        page.wait_for_selector('.members .node[data-n="2"][aria-current="true"] .ntitle:text-is("D")')
+        save(page)
+        a, b, c, d, e = self.NODES
+        group = {"parallelGroup": "pair"}
+        text = {"content": "{agent1Output} {agent2Output}"}
+        assert self.nodes(served) == [a, {**d, **group}, b, c, {**e, **text}]
+        page.locator('[data-field="title"] input').press("Control+z")
+        self.wait_for_titles(page, "ABCDE")
+        save(page)
+        assert self.nodes(served) == list(self.NODES)
+
+    def test_out_of_a_group_behind_the_last_and_before_the_first(self, served, page):
+        """What would be lost is told before."""
+        self.drag(page, 2, "after node 5")
+        self.wait_for_titles(page, "ACDEB")
+        self.drag(page, 4, "before node 1", side=20)
+        dialog = page.get_by_role("dialog", name="Some references will no longer work")
+        dialog.get_by_text("node 4 uses the output of node 1").wait_for()
+        dialog.get_by_role("button", name="Do it anyway").click()
+        self.wait_for_titles(page, "EACDB")
+        save(page)
+        a, b, c, d, e = self.NODES
+        out = {key: value for key, value in b.items() if key != "parallelGroup"}
+        text = {"content": "{agent1Output} {agent3Output}"}
+        assert self.nodes(served) == [{**e, **text}, a, c, d, out]
+
+    def test_escape_and_a_place_that_is_its_own_leave_all_as_it_is(self, page):
+        """A click still chooses, and what moved is no click."""
+        plus = page.get_by_title("Add a node after node 5", exact=True)
+        card = page.locator('.node[data-n="4"]')
+        hold(page, card, plus)
+        page.wait_for_selector('.node[data-n="4"][data-held]')
+        page.keyboard.press("Escape")
+        assert page.locator("[data-held], [data-here]").count() == 0
+        page.mouse.up()
+        hold(page, card, page.get_by_title("Add a node before node 5", exact=True))
+        page.wait_for_selector('.node[data-n="4"][data-held]')
+        assert page.locator("[data-here]").count() == 0
+        page.mouse.up()
+        assert page.locator(".node[aria-current], .nodebar").count() == 0
+        assert page.get_by_role("button", name="Save", exact=True).is_disabled()
+        card.click()
+        page.wait_for_selector('.node[data-n="4"][aria-current="true"]')
+
+    def test_touch_scrolls_and_drags_nothing(self, page):
+        """A pen would scroll, too, where it is not told otherwise."""
+        page.locator('.node[data-n="4"]').dispatch_event(
+            "pointerdown", {"pointerType": "touch", "pointerId": 7, "button": 0, "bubbles": True}
+        )
+        page.mouse.move(10, 10, steps=3)
+        assert page.locator("[data-held]").count() == 0
+        actions = "one => getComputedStyle(one).touchAction"
+        assert page.locator(".canvas").evaluate(actions) == "auto"
+        for event, action in (("pointerover", "none"), ("pointerleave", "auto")):
+            page.locator(".canvas").dispatch_event(event, {"pointerType": "pen"})
+            assert page.locator(".canvas").evaluate(actions) == action
 
 
 class TestKeyboard:

@@ -342,3 +342,21 @@ class TestHostileFiles:
         assert page.locator("svg.arcs path").count() == 99 + 98 + 97
         page.click('.node[data-n="100"]')
         page.wait_for_selector(".cm-line.chosen")
+
+
+def test_the_bar_leads_back_to_the_file_and_node_that_were_open(server, tab):
+    """From another page, by its entry or by its keys; from the file itself to the list."""
+    page = tab(server, f"{ADDRESS}&node=2")
+    page.click('.node[data-n="5"]')
+    page.wait_for_selector('.node[data-n="5"][aria-current="true"]')
+    bar = page.get_by_role("navigation", name="Pages", exact=True)
+    bar.get_by_role("link", name="Help", exact=True).click()
+    page.locator(".prose h1").wait_for()
+    bar.get_by_role("link", name="Workflows").click()
+    page.wait_for_selector('.node[data-n="5"][aria-current="true"]')
+    page.locator("main").focus()
+    for key in ("g", "e", "g", "w"):
+        page.keyboard.press(key)
+    page.wait_for_selector('.node[data-n="5"][aria-current="true"]')
+    bar.get_by_role("link", name="Workflows").click()
+    page.get_by_role("heading", name="Model names").wait_for()

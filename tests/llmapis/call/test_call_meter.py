@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.costs import Cost
+from Middleware.common.types import TextBatch
 from Middleware.config.prices import Price
 from Middleware.llmapis.call.call_meter import CallMeter, CallUse
 from Middleware.llmapis.llm_text import LlmText
@@ -33,6 +34,11 @@ def about(said):
 
 
 class TestStreams:
+    def test_a_batch_of_text_alone(self, meter):
+        """Counts as its pieces do."""
+        meter.note_batch(TextBatch([text("Hello "), text("there")], "Hello there"))
+        assert meter.use_at_end(None, "closed").cost == about("Hello there")
+
     def test_what_is_reported(self, meter):
         """The finishing dict is told it."""
         last = finish(usage=USAGE)
@@ -132,6 +138,12 @@ class TestWithoutAPrice:
         meter.note_batch([text("Hello "), text("there")])
         usage = {"prompt_tokens": 10, "completion_tokens": told}
         assert meter.use_at_end(usage, "closed") == CallUse(10, completion, None)
+
+    def test_cut_behind_numbers(self):
+        """A stream without its end mark has told no more than one that was left."""
+        meter, usage = CallMeter(None, lambda: PROMPT), {"prompt_tokens": 10, "completion_tokens": 0}
+        meter.note_batch([text("Hello there"), finish(usage=usage, truncated=True)])
+        assert meter.use_at_end(usage, "stop") == CallUse(10, estimate_tokens("Hello there"), None)
 
     def test_ended_with_few_numbers(self):
         """A backend that has ended its answer is believed."""

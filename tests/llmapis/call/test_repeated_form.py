@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from Middleware.common.types import TextBatch
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.stream_reader import MISSES, NO_FORM, RepeatedForm
 from Middleware.llmapis.handlers import impl
@@ -75,6 +76,69 @@ def test_any_tokens(tokens, escaped, size):
     for start in range(0, len(events), size):
         out += stream.feed("".join(events[start : start + size]).encode())
     assert [chunk["token"] for chunk in out] == [token for token in tokens if token]
+
+
+LOOKS = {
+    "openAIChatCompletion": 'data: {"choices": [{"delta": {"content": %s}}]}\n\n',
+    "koboldCppGenerate": 'event: message\ndata: {"token": %s, "finish_reason": null}\n\n',
+    "ollamaApiChat": '{"model": "m", "message": {"content": %s}, "done": false}\n',
+}
+STRANGE = [": ping\n\n", "data: x\n\n", "event: other\ndata: {}\n\n", "\n", "retry: 5\n\n", '{"a": 1}\n']
+"""What stands between events of one form, or within a read of them."""
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+@given(
+    tokens=st.lists(
+        st.text(st.characters(exclude_categories=("Cs",)), max_size=4)
+        | st.sampled_from(['"', "\\", "\n", "\r\n", "\n\ndata: ", "}}]}", "\x00"]),
+        max_size=12,
+    ),
+    escaped=st.booleans(),
+    between=st.lists(st.tuples(st.integers(0, 12), st.sampled_from(STRANGE)), max_size=1),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_many_in_a_read_are_as_each_alone(kind, tokens, escaped, between):
+    """Whatever stands in the tokens, and among the events: dicts and order are the same."""
+    events = [LOOKS[kind] % json.dumps(token, ensure_ascii=escaped) for token in ["first", *tokens]]
+    for at, strange in between:
+        events.insert(at + 1, strange)
+    one_by_one, together = reader(kind), reader(kind)
+    alone = [chunk for event in events for chunk in one_by_one.feed(event.encode())]
+    out = together.feed(events[0].encode())
+    batch = together.feed("".join(events[1:]).encode())
+    assert [*out, *batch] == alone
+    if isinstance(batch, TextBatch):
+        assert batch.text == "".join(chunk["token"] for chunk in batch)
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+def test_a_read_of_text_alone(kind):
+    """Says so, with the text joined; tokens with escapes are among them, empty ones are left out."""
+    look, stream = LOOKS[kind], reader(kind)
+    stream.feed((look % '"a"').encode())
+    batch = stream.feed((look % '"b"' + look % r'"\"\n"' + look % '""' + look % '"c"').encode())
+    assert isinstance(batch, TextBatch)
+    assert batch == [{"token": token, "finish_reason": None} for token in ("b", '"\n', "c")]
+    assert batch.text == 'b"\nc'
+
+
+def test_a_read_of_empty_tokens(rig):
+    """Is a tick."""
+    stream = reader()
+    stream.feed(rig.token("a").encode())
+    assert stream.feed((rig.token("") * 2).encode()) == []
+
+
+def test_a_batch_that_names_the_model():
+    """Says more than text: a model that is named late stands in the first dict behind it."""
+    look = 'data: {"choices": [{"delta": {"content": "%s"}}]}\n\n'
+    stream = reader()
+    stream.feed((look % "a").encode())
+    stream.feed(b'data: {"model": "m", "choices": []}\n\n')
+    batch = stream.feed((look % "b" + look % "c").encode())
+    assert not isinstance(batch, TextBatch)
+    assert [chunk.get("model") for chunk in batch] == ["m", None]
 
 
 def test_another_event_with_the_same_text_is_not_taken(rig):

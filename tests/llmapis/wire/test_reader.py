@@ -65,6 +65,31 @@ class TestChunked:
             out = b"".join(map(framing.feed, (wire[:begin], wire[begin:end], wire[end:])))
             assert (out, framing.done) == (content + b".", True)
 
+    @given(
+        st.lists(st.sampled_from([b"a" * 250, b"b", b"a\nb\rc" * 9, b"\r\n", b"a\r\n1\r\nb"]), max_size=30),
+        st.lists(st.integers(0, 8000), max_size=6),
+        st.sampled_from([b"0\r\n\r\n", b"00\r\nA: b\r\nC: d\r\n\r\n", b"0;x=1\r\n\r\n"]),
+        st.sampled_from([b"%X\r\n%s\r\n", b"%x;x=1\r\n%s\r\n", b"00%x\n%s\n", b"0%X\r\n%s\r\n"]),
+    )
+    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+    def test_many_in_a_read(self, pieces, cuts, last, form):
+        """Chunks that are taken all at once, and such as look alike but hold line ends."""
+        plain = [b"c" * 200] * 12
+        wire = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in plain)
+        wire += b"".join(form % (len(piece), piece) for piece in pieces) + last
+        edges = [0, *sorted(cuts), len(wire)]
+        framing = ChunkedFraming()
+        out = b"".join(framing.feed(wire[a:b]) for a, b in pairwise(edges))
+        assert (out, framing.done) == (b"".join([*plain, *pieces]), True)
+
+    @pytest.mark.parametrize("head", [b"x", b"", b"-1", b"+1", b"1_0", b"7"])
+    @pytest.mark.parametrize("fill", [40, 4000])
+    def test_nonsense_among_many(self, head, fill):
+        """Is found behind chunks that are good, however many bytes a read brings."""
+        good = b"5\r\nabcde\r\n" * (fill // 10)
+        with pytest.raises(BodyFault):
+            ChunkedFraming().feed(good + head + b"\r\nabcde\r\n" + good)
+
     @pytest.mark.parametrize("wire", [b"x\r\n", b"\r\n", b"-1\r\n", b"+1\r\n", b"1_0\r\n", b"1\r\nabc"])
     @pytest.mark.parametrize("rest", [b"", b"a\r\n0\r\n\r\n", b"a" * 16 + b"\r\n0\r\n\r\n"], ids=len)
     def test_nonsense(self, wire, rest):

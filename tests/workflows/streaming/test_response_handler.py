@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Middleware.common.request_context import RequestContext, enter_request
+from Middleware.common.types import TextBatch
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.workflows.streaming.response_handler import (
@@ -128,6 +129,18 @@ class TestText:
         stream.close()
 
         assert closed == [True]
+
+    def test_a_batch_of_text_alone(self):
+        """Is cleaned as its pieces are."""
+        handler = StreamingResponseHandler(THINK, {})
+        batch = TextBatch([text("<thi"), text("nk>a</think>b"), text("c")], "<think>a</think>bc")
+        assert cleaned(handler, batch, [end()]) == [["bc"], [("end", "stop")]]
+        assert handler.thoughts == ["a"]
+
+    def test_text_behind_the_end(self):
+        """Is not said, whatever kind of batch brings it."""
+        handler = StreamingResponseHandler({}, {})
+        assert cleaned(handler, [text("a"), end()], TextBatch([text("b")], "b"))[1:] == [[]]
 
 
 class TestEnd:

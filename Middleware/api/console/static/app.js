@@ -1,7 +1,7 @@
 // @ts-check
 // The frame: bar, page, keyboard. Each page's code is loaded when it is first opened.
 import { html, render, useEffect, useRef } from "./vendor/preact.js";
-import "./shared/theme.js";
+import { barPage } from "./shared/address.js";
 import { useCode } from "./shared/asked.js";
 import { Bar, KeyForm, PAGES, Strips } from "./shared/bar.js";
 import { keyWanted } from "./shared/key.js";
@@ -15,8 +15,6 @@ import { listen, refusal, state } from "./shared/server.js";
  *   import("./shared/keys.js").Keys}} Module
  */
 
-/** Pages that have an address of their own and stand in another one. @type {Record<string, string>} */
-const WITHIN = { chats: "runs", "model-names": "workflows" };
 const MODULES = /** @type {Record<string, () => Promise<Module>>} */ ({
   runs: () => import("./runs/runs.js"),
   chats: () => load("./chats/chats.js"),
@@ -30,7 +28,7 @@ const load = (/** @type {string} */ name) => import(name);
 
 function App() {
   const asked = place.value.page;
-  const page = WITHIN[asked] ?? asked;
+  const page = barPage(asked);
   const name = asked in MODULES ? asked : page;
   const main = useRef(/** @type {HTMLElement | null} */ (null));
   const first = useRef(true);

@@ -1,11 +1,14 @@
 // @ts-check
-// Two runs beside each other: facts, then node by node what was sent and what came, where it differs.
+// Two runs beside each other: facts, then node by node what was sent and what came, where it differs. And the bar that
+// leads there.
 import { html, useEffect } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useAsked, useTold } from "../shared/asked.js";
+import { useKeys } from "../shared/keys.js";
 import { Empty, Missing } from "../shared/parts.js";
 import { clock, counted, number, seconds } from "../shared/words.js";
 import { changes } from "../runs/cleaning.js";
+import { marked } from "../runs/columns.js";
 import { sentIn } from "../runs/sent_parts.js";
 import { textOf } from "../runs/texts.js";
 import { folded, isSame, lastCall, pairName, pairsOf } from "./pairs.js";
@@ -16,6 +19,18 @@ import { folded, isSame, lastCall, pairName, pairsOf } from "./pairs.js";
  * @typedef {import("./pairs.js").Pair} Pair
  * @typedef {{text: string, cut: boolean}} Side
  */
+
+/** The bar at the foot of the list of runs: which are marked. */
+export function CompareBar() {
+  const runs = marked.value;
+  const clear = () => (marked.value = []);
+  useKeys({ Escape: () => marked.value.length > 0 && (clear(), true) });
+  const [first, second] = runs.map(({ name, path, at }) => `${name ?? path} ${clock(at)}`);
+  return html`<p class="comparebar" role="status"><span>${first} and ${second ?? "..."}</span>
+    ${second ? html`<a class="go" href=${addressOf("compare", runs.map(({ id }) => id))}>Compare</a>`
+      : html`<span class="dim">press m on another run</span>`}
+    <button type="button" class="plain" onClick=${clear}>Esc</button></p>`;
+}
 
 /** @param {{place: import("../shared/types.js").Place}} props */
 export function Page({ place }) {

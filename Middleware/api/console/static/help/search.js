@@ -1,6 +1,6 @@
 // @ts-check
 // The search of Help: names first, then descriptions, then the texts of pages. Pure.
-import { lettersToChange } from "../shared/letters.js";
+import { lettersToChange } from "../shared/names.js";
 import { listed } from "../shared/words.js";
 
 /**

@@ -79,7 +79,7 @@ function Both({ run, node, call, raw, cleaned }) {
   const { pieces, steps } = data;
   return html`<h2>What the model said, and what was taken away<span>${steps.length ? ""
     : "the rules that did it are unknown"}</span></h2>
-    <${Taken} pieces=${pieces} steps=${steps} box=${box} />
+    ${steps.length > 0 && html`<${Taken} pieces=${pieces} steps=${steps} box=${box} />`}
     <div class="said pre" tabindex="0" ref=${box}>${pieces.map(({ text, kind, rule }, at) => {
       const by =
         rule && (pieces[at + 1]?.rule !== rule || pieces[at + 1]?.kind === "kept")

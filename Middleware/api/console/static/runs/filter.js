@@ -2,8 +2,7 @@
 // What stands over the list of runs: which of them are shown.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { heldShown, turnHeld, turnList } from "./columns.js";
-import { ListSwitch } from "../shared/list_switch.js";
-import { Menu } from "../shared/parts.js";
+import { ListSwitch, Menu } from "../shared/parts.js";
 import { turn } from "../shared/place.js";
 import { useOneStop } from "../shared/roving.js";
 import { useCounts } from "./runs_asked.js";

@@ -4,7 +4,7 @@ import { html } from "../vendor/preact.js";
 import { AskLink, FromHere } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { Came } from "./came.js";
-import { hueOf } from "../shared/hues.js";
+import { hueOf } from "../shared/names.js";
 import { Facts, Mark, Tabs } from "../shared/parts.js";
 import { Sent } from "./sent.js";
 import { Box, TextBox } from "./texts.js";

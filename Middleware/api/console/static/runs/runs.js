@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
-import { entered, heldShown, listFolded, turnList } from "./columns.js";
+import { entered, heldShown, listFolded, mark, marked, turnList } from "./columns.js";
 import { useFinder } from "../shared/finder.js";
 import { listKeys, useKeys } from "../shared/keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "../shared/parts.js";
@@ -13,7 +13,6 @@ import { clock, counted, listed, moment, number, seconds, shareWords } from "../
 import { isActive } from "../shared/run_state.js";
 import { firstShown, grown, held, markOf, ordered, otherWorkflow, repeatWords, scaleOf } from "./run_list.js";
 import { Filter } from "./filter.js";
-import { mark, marked } from "./marked.js";
 import { useRuns } from "./runs_asked.js";
 import { runs, state } from "../shared/server.js";
 import { firstRequest } from "./commands.js";
@@ -99,7 +98,7 @@ const focused = () => /** @type {HTMLElement | null} */ (document.activeElement?
 /** The marked ones, at the foot of the list; its code is loaded by the first mark. */
 function Marked() {
   const there = marked.value.length > 0;
-  const { data: code } = useCode(there ? "bar" : "", () => import("../compare/bar.js"));
+  const { data: code } = useCode(there ? "bar" : "", () => import("../compare/compare.js"));
   return there && code ? html`<${code.CompareBar} />` : null;
 }
 

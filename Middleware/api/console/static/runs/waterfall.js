@@ -2,7 +2,7 @@
 // When each node of a run did what: a list of rows, each a button, over one axis of time.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { MOST_CALLS, above, allCallsBars, barsOf, callBars, endOf, rowsOf, ticks } from "./fall_scale.js";
-import { hueOf } from "../shared/hues.js";
+import { hueOf } from "../shared/names.js";
 import { step, useKeys } from "../shared/keys.js";
 import { Mark } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";

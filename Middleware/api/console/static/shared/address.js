@@ -22,6 +22,19 @@ export function addressOf(page, parts = [], query = {}) {
   return `#/${path}${words.size ? `?${words}` : ""}`;
 }
 
+/** Pages that have an address of their own and stand in another one. @type {Record<string, string>} */
+const WITHIN = { chats: "runs", "model-names": "workflows" };
+
+/** The page of the bar in which a page stands. @param {string} page */
+export const barPage = (page) => WITHIN[page] ?? page;
+
+/**
+ * Where the bar leads for a page: to what was open there; from there on to its list.
+ * @param {string} name @param {string} page the one that is open @param {Record<string, string>} left page of the bar
+ *   -> the address at which it was left
+ */
+export const wayTo = (name, page, left) => (name !== barPage(page) && left[name]) || `#/${name}`;
+
 /** Each part is encoded by itself. @param {string} path */
 export const pathInAddress = (path) => path.split("/").map(encodeURIComponent).join("/");
 

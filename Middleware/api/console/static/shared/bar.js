@@ -4,8 +4,9 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { keyNow, keyWanted, useKey } from "./key.js";
 import { showKeys } from "./keys.js";
 import { Drawing, Menu } from "./parts.js";
+import { wayFor } from "./place.js";
 import { ask, lost, POLL_S, polling, refusal, state, updated } from "./server.js";
-import { setTheme, theme, turnTheme } from "./theme.js";
+import { setTheme, theme, turnTheme } from "./kept.js";
 import { clock, counted, number, sentence, size } from "./words.js";
 
 /** What `--console-memory` counts in. */
@@ -22,7 +23,7 @@ export const PAGES = [
 /** @param {{page: string}} props */
 export function Bar({ page }) {
   const links = PAGES.map(
-    ([name, title]) => html`<a href=${`#/${name}`} aria-current=${name === page ? "page" : undefined}>${title}</a>`,
+    ([name, title]) => html`<a href=${wayFor(name)} aria-current=${name === page ? "page" : undefined}>${title}</a>`,
   );
   return html`<header class="top">
     <a class="brand" href="#/runs"><${Drawing} name="brand" box="0 0 24 16" /><span>Headrace</span></a>

@@ -2,7 +2,7 @@
 // The keyboard: one table for what it does, one listener.
 import { html, signal, useEffect, useRef } from "../vendor/preact.js";
 import { Dialog } from "./parts.js";
-import { go } from "./place.js";
+import { go, wayFor } from "./place.js";
 
 /**
  * @typedef {Record<string, (event: KeyboardEvent) => unknown>} Keys by key, `Ctrl+s` with Ctrl or Cmd; a deed that
@@ -85,7 +85,7 @@ function pressed(event) {
   if (document.querySelector("dialog[open]")) return;
   const second = performance.now() - wentAt < SECOND_MS && PAGES[key];
   wentAt = 0;
-  const deeds = second ? [() => go(`#/${second}`)] : layers.flatMap(({ current }) => current[key] ?? []);
+  const deeds = second ? [() => go(wayFor(second))] : layers.flatMap(({ current }) => current[key] ?? []);
   if (deeds.some((deed) => deed(event) !== false)) event.preventDefault();
   else if (key === "Escape" && writes) target.blur();
 }

@@ -81,31 +81,50 @@ export function Loading({ rows = 6 }) {
   }</div>`;
 }
 
-/** Tabs over one pane; arrows move, the pane is the children.
- * @param {{label: string, tabs: {name: string, title: string}[], chosen: string, choose: (name: string) => void,
- *   right?: unknown, children?: unknown}} props */
-export function Tabs({ label, tabs, chosen, choose, right, children }) {
+/** @typedef {{label: string, tabs: {name: string, title: string}[], chosen: string, choose: (name: string) => void}}
+ *   TabProps */
+
+/** Tabs; arrows move. @param {TabProps & {look?: string, id?: string}} props `id`: what their panes are named by */
+export function TabList({ label, tabs, chosen, choose, look = "tabs", id }) {
   const list = useRef(/** @type {HTMLElement | null} */ (null));
-  const id = useId();
   const move = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
     const at = (tabs.findIndex(({ name }) => name === chosen) + step + tabs.length) % tabs.length;
     choose(tabs[at].name);
-    /** @type {HTMLElement} */ (list.current?.querySelectorAll("[role=tab]")[at])?.focus();
+    /** @type {HTMLElement} */ (list.current?.children[at])?.focus();
   };
-  return html`<div class="tabline"><div class="tabs" role="tablist" aria-label=${label} ref=${list} onKeyDown=${move}>
-      ${tabs.map(
-        ({
-          name,
-          title,
-        }) => html`<button key=${name} type="button" role="tab" id=${`${id}-${name}`} aria-selected=${name === chosen}
-          aria-controls=${`${id}-pane`}
-        tabindex=${name === chosen ? 0 : -1} onClick=${() => choose(name)}>${title}</button>`,
-      )}</div>${right && html`<span class="right dim">${right}</span>`}</div>
-    <div class="pane" role="tabpanel" id=${`${id}-pane`} aria-labelledby=${`${id}-${chosen}`} tabindex="0">${children}
-    </div>`;
+  return html`<div class=${look} role="tablist" aria-label=${label} ref=${list} onKeyDown=${move}>
+    ${tabs.map(
+      ({ name, title }) => html`<button key=${name} type="button" role="tab" id=${id && `${id}-${name}`}
+        aria-selected=${name === chosen} aria-controls=${id && `${id}-pane`} tabindex=${name === chosen ? 0 : -1}
+        onClick=${() => choose(name)}>${title}</button>`,
+    )}</div>`;
+}
+
+/** Tabs over one pane, which is the children. @param {TabProps & {right?: unknown, children?: unknown}} props */
+export function Tabs({ right, children, ...props }) {
+  const id = useId();
+  return html`<div class="tabline"><${TabList} ...${props} id=${id} />${
+    right && html`<span class="right dim">${right}</span>`
+  }</div>
+    <div class="pane" role="tabpanel" id=${`${id}-pane`} aria-labelledby=${`${id}-${props.chosen}`} tabindex="0">
+      ${children}</div>`;
+}
+
+/**
+ * Closes what a pointer leaves by going down somewhere else.
+ * @param {{current: HTMLElement | null}} box @param {() => void} close
+ */
+export function useOutside(box, close, open = true) {
+  useEffect(() => {
+    if (!open) return;
+    const outside = (/** @type {Event} */ event) =>
+      box.current?.contains(/** @type {globalThis.Node} */ (event.target)) || close();
+    addEventListener("pointerdown", outside);
+    return () => removeEventListener("pointerdown", outside);
+  }, [open]);
 }
 
 /** A button that opens a list of deeds. `items`: null draws a line.
@@ -119,14 +138,8 @@ export function Menu({ label, items }) {
     setOpen(false);
     if (back) /** @type {HTMLElement | null} */ (box.current?.firstElementChild)?.focus();
   };
-  useEffect(() => {
-    if (!open) return;
-    buttons()[0]?.focus();
-    const outside = (/** @type {Event} */ event) =>
-      box.current?.contains(/** @type {globalThis.Node} */ (event.target)) || close(false);
-    addEventListener("pointerdown", outside);
-    return () => removeEventListener("pointerdown", outside);
-  }, [open]);
+  useEffect(() => void (open && buttons()[0]?.focus()), [open]);
+  useOutside(box, () => close(false), open);
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (!open) return;
     const all = buttons();
@@ -157,6 +170,13 @@ export function Menu({ label, items }) {
       )}</div>`
     }</div>`;
 }
+
+/** What the list at the left shows: runs, or the chats that they belong to. @param {{shown: string}} props */
+export const ListSwitch = ({ shown }) =>
+  html`<nav class="seg" aria-label="What is listed">${["Runs", "Chats"].map((title) => {
+    const name = title.toLowerCase();
+    return html`<a href=${`#/${name}`} aria-current=${name === shown ? "page" : null}>${title}</a>`;
+  })}</nav>`;
 
 /** A window over the page; Escape closes it. @param {{title: string, close: () => void, children?: unknown}} props */
 export function Dialog({ title, close, children }) {

@@ -3,7 +3,7 @@
 import { signal, useEffect, useRef } from "../vendor/preact.js";
 // Takes a key out of the address before the address is read.
 import "./key.js";
-import { addressOf, placeIn } from "./address.js";
+import { addressOf, barPage, placeIn, wayTo } from "./address.js";
 
 export const place = signal(placeIn(location.hash));
 /**
@@ -26,11 +26,18 @@ addEventListener("beforeunload", (event) => {
   if ([...written].some(({ unsaved }) => unsaved())) event.preventDefault();
 });
 
-addEventListener("hashchange", (event) => {
+/** @type {Record<string, string>} */
+const left = {};
+
+addEventListener("hashchange", ({ oldURL }) => {
   const next = placeIn(location.hash);
-  if (mayLeave(next)) place.value = next;
-  else history.replaceState(history.state, "", event.oldURL);
+  if (!mayLeave(next)) return history.replaceState(history.state, "", oldURL);
+  left[barPage(place.value.page)] = new URL(oldURL).hash;
+  place.value = next;
 });
+
+/** Where the bar leads for a page. @param {string} name */
+export const wayFor = (name) => wayTo(name, place.value.page, left);
 
 /** @param {Place} next */
 const isHere = ({ page, parts }) => String([page, parts]) === String([place.value.page, place.value.parts]);

@@ -1,7 +1,7 @@
 // @ts-check
 // What may be written at a place of a config file, and what stands there: from the index of Help and the names
 // that exist for the user. Pure. Source: spec console.md 9.5.
-import { lettersToChange } from "../shared/letters.js";
+import { lettersToChange } from "../shared/names.js";
 import { nodeHolding, nodesIn, placeAt, read, valueAt } from "./json_tree.js";
 import { listed } from "../shared/words.js";
 

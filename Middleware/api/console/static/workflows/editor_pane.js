@@ -4,6 +4,8 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { DryRun } from "./dry.js";
 import { Divider } from "./panes.js";
+import { keptSwitch } from "../shared/kept.js";
+import { TabList } from "../shared/parts.js";
 import { useKeys } from "../shared/keys.js";
 import { lineOf } from "./text_places.js";
 import { isWorkflow, kindOf } from "./workflow_place.js";
@@ -19,18 +21,18 @@ import { isWorkflow, kindOf } from "./workflow_place.js";
  *   atLine: (line: number) => void, reason: string, ran: (run: any) => void}} Props
  */
 
+/** Two sides of one document. */
+const TABS = [
+  { name: "form", title: "Form" },
+  { name: "text", title: "Text" },
+];
 /** Whether lines of the text are wrapped. */
-const WRAPS = "console.wrap";
+const [wrapping, turnWrapping] = keptSwitch("console.wrap", "off");
 
 /** @param {Props} props */
 export function EditorPane(props) {
   const { file, draft, saving, hand, pane, open, place, ran, reason, tab, known } = props;
   const { conflict } = saving;
-  const [wraps, setWraps] = useState(localStorage.getItem(WRAPS) !== "off");
-  const wrap = () => {
-    localStorage.setItem(WRAPS, wraps ? "off" : "on");
-    setWraps(!wraps);
-  };
   const { TextEditor } = useLoaded(() => import("./text.js"));
   const [looksBack, lookBack] = useState(false);
   const { Conflict, Earlier } = useLoaded(() => import("./two_texts.js"), conflict !== null || looksBack);
@@ -47,7 +49,7 @@ export function EditorPane(props) {
   return html`<div class=${`beside ${isWorkflow(file.path) ? "" : "alone"}`}>
     ${isWorkflow(file.path) && html`<${Divider} label="Size of the text" of=".three" />`}
     <section class="editor" aria-label=${tab === "form" ? "Form" : "Text"} hidden=${pane === "dry"}>
-      <${Bar} ...${props} wraps=${wraps} wrap=${wrap} lookBack=${() => lookBack(!looksBack)} />
+      <${Bar} ...${props} lookBack=${() => lookBack(!looksBack)} />
       ${conflict && Conflict && html`<${Conflict} theirs=${conflict.text} mine=${conflict.mine} keep=${saving.keep}
         take=${saving.take} close=${saving.close} />`}
       ${looksBack && !conflict && Earlier && html`<${Earlier} path=${file.path} now=${draft.text.current}
@@ -58,7 +60,7 @@ export function EditorPane(props) {
         focusOn=${props.focusOn}
         toText=${() => props.turnTo("text")} />` : html`<p class="formword dim" role="status">loading</p>`}</div>`}
       <div class="textpart" hidden=${conflict !== null || looksBack || tab === "form"}>
-        ${TextEditor ? html`<${Written} ...${props} Editor=${TextEditor} wraps=${wraps} />`
+        ${TextEditor ? html`<${Written} ...${props} Editor=${TextEditor} />`
           : html`<pre class="code plain">
         ${file.text}</pre>`}
       </div>
@@ -85,51 +87,36 @@ export function useLoaded(load, wanted = true) {
   return part;
 }
 
-/** @param {Props & {lookBack: () => void, wraps: boolean, wrap: () => void}} props */
-function Bar({ file, draft, saving, hand, reason, lookBack, tab, turnTo, wraps, wrap }) {
+/** @param {Props & {lookBack: () => void}} props */
+function Bar({ file, draft, saving, hand, reason, lookBack, tab, turnTo }) {
   const lay = () =>
     hand.current?.format() === false && saving.fail("The brackets do not match, so the text cannot be laid out.");
   const { said, failed } = saving.word;
   const bad = failed || (draft.checked.failed && `The text could not be checked: ${draft.checked.failed}`);
   return html`<div class="edbar"><${isWorkflow(file.path) ? "h2" : "h1"} class="path" title=${file.path}>
       ${tab === "form" ? file.path.split("/").at(-1) : file.path}<//>
-      ${isWorkflow(file.path) && html`<${FormOrText} tab=${tab} turnTo=${turnTo} />`}
+      ${isWorkflow(file.path) && html`<${TabList} look="seg" label="Form or text" tabs=${TABS} chosen=${tab}
+        choose=${turnTo} />`}
       <span class="dim" role="status">${draft.unsaved ? "not saved" : said}</span>
       ${isWorkflow(file.path) && html`<button type="button" onClick=${lookBack}>Earlier</button>`}
-      ${tab === "text" && html`<button type="button" aria-pressed=${wraps} onClick=${wrap}>Wrap</button>
+      ${tab === "text" && html`<button type="button" aria-pressed=${wrapping.value}
+        onClick=${turnWrapping}>Wrap</button>
         <button type="button" disabled=${reason !== ""} onClick=${lay}>Format</button>`}
       <button type="button" class="main" disabled=${reason !== "" || !draft.unsaved} aria-describedby=${reason
         ? "whynot" : null} onClick=${() => saving.save()}>Save</button></div>
-    ${reason && html`<p class="edword dim" id="whynot">${reason}</p>`}
+    ${reason && html`<p class="strip" id="whynot"><b>Read only.</b> ${reason}</p>`}
     ${bad && html`<p class="edword bad" role="alert">${bad}</p>`}`;
 }
 
-/** Two tabs over one document. @param {{tab: string, turnTo: (tab: string) => void}} props */
-function FormOrText({ tab, turnTo }) {
-  const other = tab === "form" ? "text" : "form";
-  const step = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-    event.preventDefault();
-    turnTo(other);
-    const list = /** @type {HTMLElement} */ (event.currentTarget);
-    /** @type {HTMLElement | null} */ (list.querySelector(`[data-tab=${other}]`))?.focus();
-  };
-  const one = (/** @type {string} */ name, /** @type {string} */ title) =>
-    html`<button type="button" role="tab" data-tab=${name} aria-selected=${tab === name}
-      tabindex=${tab === name ? 0 : -1} onClick=${() => turnTo(name)}>${title}</button>`;
-  return html`<div class="seg" role="tablist" aria-label="Form or text" onKeyDown=${step}>${one("form", "Form")}
-    ${one("text", "Text")}</div>`;
-}
-
-/** @param {Props & {Editor: unknown, wraps: boolean}} props */
-function Written({ file, draft, node, saving, hand, atLine, reason, known, Editor, wraps }) {
+/** @param {Props & {Editor: unknown}} props */
+function Written({ file, draft, node, saving, hand, atLine, reason, known, Editor }) {
   const typed = (/** @type {string} */ text) => {
     draft.typed(text);
     saving.say("");
   };
   const help = (/** @type {string} */ page) => void (location.hash = `#/help${page && `/${page}`}`);
   return html`<${Editor} text=${file.text} problems=${draft.checked.problems} checked=${draft.checked.text}
-    wraps=${wraps} writable=${reason === ""} label=${`Text of ${file.path}`}
+    wraps=${wrapping.value} writable=${reason === ""} label=${`Text of ${file.path}`}
     known=${known} chosen=${node?.lines ?? null} typed=${typed} atLine=${atLine} help=${help} hand=${hand} />`;
 }
 

@@ -141,20 +141,20 @@ function useDraft(file) {
     setChecked((was) => ({ ...was, failed: "", ...answer }));
     if (answer.graph) setGood({ graph: answer.graph, problems: answer.problems ?? [] });
   }, []);
+  /** What the server says of another text. @param {string} wanted */
+  const judge = (wanted) =>
+    ask("check", {
+      method: "POST",
+      body: { path: file.path, text: wanted, ...(file.user ? { user: file.user } : {}) },
+    });
   const check = useMemo(
     () =>
-      checker(
-        (wanted) =>
-          ask("check", {
-            method: "POST",
-            body: { path: file.path, text: wanted, ...(file.user ? { user: file.user } : {}) },
-          }),
-        (answer, error, of) =>
-          told(
-            answer
-              ? { text: of, problems: answer.problems, graph: answer.graph }
-              : { text: "", failed: error?.message ?? "" },
-          ),
+      checker(judge, (answer, error, of) =>
+        told(
+          answer
+            ? { text: of, problems: answer.problems, graph: answer.graph }
+            : { text: "", failed: error?.message ?? "" },
+        ),
       ),
     [file.path, file.user],
   );
@@ -170,7 +170,7 @@ function useDraft(file) {
     base.current = { text: words, version };
     setUnsaved(isUnsaved());
   };
-  return { checked, good, unsaved, isUnsaved, text, now, base, typed, told, rebase };
+  return { checked, good, unsaved, isUnsaved, text, now, base, judge, typed, told, rebase };
 }
 
 /** @typedef {ReturnType<typeof useDraft>} Draft */

@@ -36,7 +36,7 @@ export function Field(props) {
   };
   const look = `field${isWide ? " wide" : ""}${isLarge ? " large" : ""}`;
   return html`<div class=${look} data-field=${name} onKeyDown=${leave}>
-    <div class="lab">${isText || isWide ? html`<span>${label}</span>` : html`<label for=${id}>${label}</label>`}
+    <div class="lab">${isWide ? html`<span>${label}</span>` : html`<label for=${id}>${label}</label>`}
       <code>${name}</code><a class="q" href=${helpOn(props)} aria-label=${`Help on ${name}`}>?</a>
       <span class="tools">
         ${isText && html`<button type="button" class="small" aria-pressed=${isLarge}
@@ -45,7 +45,7 @@ export function Field(props) {
           title="Take the field out, so that its default holds" onClick=${() => edits.reset(name)}>Reset</button>`}
       </span></div>
     ${isText
-      ? html`<${TextField} id=${id} value=${String(tree?.value ?? "")} label=${label} about=${said} writable=${!off}
+      ? html`<${TextField} id=${id} value=${value} label=${label} about=${said} writable=${!off}
           lookOf=${(/** @type {string} */ one) => hints.lookOf(one, name)} choices=${hints.choices}
           changed=${(/** @type {string} */ typed) => edits.write(name, JSON.stringify(typed))} />`
       : html`<${CONTROLS[control]} id=${id} tree=${tree} text=${props.text} off=${off} about=${`${id}-why`}

@@ -3,6 +3,7 @@
 // A list for the keyboard and for screen readers; the arcs are drawn over it and say nothing that the words do not.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Children } from "./children.js";
+import { follow } from "./drag.js";
 import { arcsOf, edgesOf, huesOf, shownName } from "./lanes.js";
 import { seconds } from "../shared/words.js";
 
@@ -17,10 +18,11 @@ import { seconds } from "../shared/words.js";
 /**
  * @param {{graph: GraphShape, problems: Problem[], times: Times | null, chosen: number | null, choose: (n: number) =>
  *   void,
- *   place: import("./workflow_place.js").Place, level?: number, label: string, add?: Add | null}} props
- * @typedef {(n: number, group: string | null, where: string, event: Event) => void} Add asks for a new node
+ *   place: import("./workflow_place.js").Place, level?: number, label: string, add?: Add | null,
+ *   move?: (step: import("./drag.js").Step) => void}} props
+ * @typedef {(n: number, group: string, where: string, event: Event) => void} Add asks for a new node
  */
-export function Graph({ graph, problems, times, chosen, choose, place, level = 1, label, add = null }) {
+export function Graph({ graph, problems, times, chosen, choose, place, level = 1, label, add = null, move }) {
   const [over, setOver] = useState(/** @type {number | null} */ (null));
   const canvas = useRef(/** @type {HTMLElement | null} */ (null));
   const arcs = useMemo(() => arcsOf(graph.rows, graph.nodes), [graph]);
@@ -40,8 +42,15 @@ export function Graph({ graph, problems, times, chosen, choose, place, level = 1
           choose=${() => choose(n)} hover=${setOver} />
       <${Children} node=${node} place=${place} level=${level} Picture=${Graph} />`;
   };
+  // Touch scrolls the page, and a pen would too.
+  const aim = (/** @type {PointerEvent} */ { type, pointerType }) =>
+    void (/** @type {HTMLElement} */ (canvas.current).style.touchAction =
+      move && pointerType === "pen" && type === "pointerover" ? "none" : "");
+  const grab = (/** @type {PointerEvent} */ event) =>
+    move && !event.button && event.pointerType !== "touch" && follow(event, move);
   return html`<div class="canvas" ref=${canvas} style=${{ minWidth: `${Math.max(0,
-    ...drawn.map(({ edge }) => edge + 12))}px` }} onKeyDown=${step}>
+    ...drawn.map(({ edge }) => edge + 12))}px` }} onKeyDown=${step}
+    onPointerOver=${aim} onPointerLeave=${aim} onPointerDown=${grab}>
     <${Arcs} drawn=${drawn} lit=${lit} />
     <ol class="col" role="list" aria-label=${label}>
       ${graph.rows.map((row, at) => [
@@ -63,22 +72,23 @@ export function Graph({ graph, problems, times, chosen, choose, place, level = 1
 function Row({ row, group, card, add, isLast }) {
   const last = row[row.length - 1];
   const plus = (/** @type {number} */ n, /** @type {string} */ where, look = "", inGroup = "") =>
-    add && html`<${Plus} where=${where} look=${look} add=${(/** @type {Event} */ event) => add(n, inGroup || null,
-      where, event)} />`;
+    add && html`<${Plus} n=${n} group=${inGroup} where=${where} look=${look} add=${add} />`;
   const ends = [plus(row[0], `before node ${row[0]}`), isLast && plus(last + 1, `after node ${last}`, "last")];
   if (row.length === 1) return html`<li class="grow"><div class="member">${card(row[0])}</div>${ends}</li>`;
   return html`<li class="grow together"><div class="side">
     <span class="cap">together: ${group}</span>
     <ol class="members" role="list" aria-label=${`together: ${group}`}>${row.map((n) => html`<li class="member"
-      key=${n}>${card(n)}${plus(n + 1, `beside node ${n}`, "beside-it", group ?? "")}</li>`)}</ol>
+      key=${n}>${n === row[0] && plus(n, `before node ${n}, beside it`, "beside-it first", group ?? "")}${card(n)}${
+        plus(n + 1, `beside node ${n}`, "beside-it", group ?? "")}</li>`)}</ol>
   </div>${ends}</li>`;
 }
 
-/** A place for a new node; the keyboard has its own way (Insert on a card).
- * @param {{where: string, look: string, add: (event: Event) => void}} props */
-const Plus = ({ where, look, add }) =>
+/** A place for a new node, or one that is dragged; the keyboard has its own ways (Insert, Alt and arrows on a card).
+ * @param {{n: number, group: string, where: string, look: string, add: Add}} props */
+const Plus = ({ n, group, where, look, add }) =>
   html`<button type="button" class=${`plus ${look}`} tabindex="-1" aria-label=${`Add a node ${where}`}
-    title=${`Add a node ${where}`} onClick=${add}><span aria-hidden="true">+</span></button>`;
+    title=${`Add a node ${where}`} data-n=${n} data-group=${group} onClick=${(/** @type {Event} */ event) =>
+      add(n, group, where, event)}><span aria-hidden="true">+</span></button>`;
 
 /** The number of the card that has the focus, in this picture and not in one within it. */
 export function cardInFocus() {

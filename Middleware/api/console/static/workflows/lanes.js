@@ -2,7 +2,7 @@
 // Which arcs the picture of a workflow has, and which lane each runs in. Pure: rows and uses in, arcs out.
 // Source: spec console.md 9.4, vector 16.5.
 
-import { hueOf } from "../shared/hues.js";
+import { hueOf } from "../shared/names.js";
 
 /**
  * @typedef {{n: number, uses: {n: number}[]}} Using

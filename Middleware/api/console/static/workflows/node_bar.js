@@ -2,7 +2,7 @@
 // What can be done with the chosen node in its list: a bar under the heading of the picture, keys on its card, and the
 // palette for a new one.
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { Dialog, Menu, copied } from "../shared/parts.js";
+import { Dialog, Menu, copied, useOutside } from "../shared/parts.js";
 import { ask } from "../shared/server.js";
 import { cardInFocus } from "./graph.js";
 import { applied } from "./json_edit.js";
@@ -10,7 +10,8 @@ import * as list from "./node_list.js";
 
 /**
  * @typedef {import("./node_list.js").Edit} Edit
- * @typedef {{n: number, group: string | null, where: string, top: number}} Gap where a node may come in: its number
+ * @typedef {{n: number, group?: string, where: string, top: number, from?: number}} Gap where a node comes in: its
+ *   number; `from`: it is there already, and moves
  * @typedef {import("./file_view.js").View & {hand: {current: import("./text.js").Hand | null}, n: number | null,
  *   known: import("./completion.js").Known | null, gap: Gap | null, setGap: (gap: Gap | null) => void,
  *   choose: (n: number, field?: string) => void, say: (said: string) => void, fail: (failed: string) => void}} Props
@@ -50,8 +51,8 @@ export function NodeBar(props) {
     );
   const insert = (/** @type {number} */ at, /** @type {(text: string, nodes: any) => string} */ write, field = "") =>
     run(list.insertion(doc, at, write), at, field);
-  const move = (/** @type {number} */ at, /** @type {number} */ by) =>
-    at + by >= 1 && at + by <= count && run(list.moving(doc, at, at + by), at + by);
+  /** @param {number} at @param {number} to @param {string} [group] */
+  const move = (at, to, group) => to >= 1 && to <= count && run(list.moving(doc, at, to, group), to);
   const remove = (/** @type {number} */ at) =>
     run(list.removal(doc, at), Math.max(1, Math.min(at, count - 1)));
   const duplicate = () => {
@@ -75,13 +76,13 @@ export function NodeBar(props) {
   const together = async () => {
     if (n === null) return;
     const steps = list.beside(textNow(), n);
-    const text = steps.reduce(applied, textNow());
-    const body = { path: file.path, text, ...(file.user ? { user: file.user } : {}) };
-    const failed = (/** @type {Error} */ error) => fail(error.message);
-    const told = await ask("check", { method: "POST", body }).catch(failed);
-    const alone = told?.graph?.nodes.find((/** @type {any} */ one) => one.n === n)?.alone;
-    const before = told?.graph?.nodes.find((/** @type {any} */ one) => one.n === n - 1)?.alone;
-    if (alone || before) fail(`These two cannot run at the same time: node ${alone ? n : n - 1} ${alone || before}.`);
+    const told = await draft
+      .judge(steps.reduce(applied, textNow()))
+      .catch((/** @type {Error} */ error) => fail(error.message));
+    const alone = [n, n - 1]
+      .map((number) => told?.graph?.nodes.find((/** @type {any} */ one) => one.n === number))
+      .find((node) => node?.alone);
+    if (alone) fail(`These two cannot run at the same time: node ${alone.n} ${alone.alone}.`);
     else if (told) make({ steps, lost: [], n });
   };
   const add = (/** @type {string} */ type) => {
@@ -89,9 +90,14 @@ export function NodeBar(props) {
     const { n: at, group } = gap;
     return insert(at, (text, nodes) => list.newNode(text, nodes, type, known, group), "title");
   };
-  const gapAt = (/** @type {number} */ at, /** @type {string} */ where) =>
-    setGap({ n: at, group: null, where, top: 110 });
+  const gapAt = (/** @type {number} */ at, /** @type {string} */ where) => setGap({ n: at, where, top: 110 });
   useCards({ textNow, paste, remove, move });
+  // A card was let go.
+  useEffect(() => {
+    if (!gap?.from) return;
+    setGap(null);
+    move(gap.from, gap.n, gap.group);
+  }, [gap]);
 
   const button = (/** @type {string} */ title, /** @type {() => unknown} */ act, off = false) =>
     html`<button type="button" disabled=${off} onClick=${act}>${title}</button>`;
@@ -106,7 +112,7 @@ export function NodeBar(props) {
     n !== null &&
     n <= count &&
     html`<div class="nodebar" role="toolbar" aria-label=${`Node ${n}`}>
-      ${button("Up", () => move(n, -1), n === 1)}${button("Down", () => move(n, 1), n === count)}
+      ${button("Up", () => move(n, n - 1), n === 1)}${button("Down", () => move(n, n + 1), n === count)}
       ${button("Duplicate", duplicate)}${button("Copy", () => copied(list.nodeText(textNow(), n)))}
       ${button("Cut", () => copied(list.nodeText(textNow(), n)).then(() => remove(n)))}
       ${button("Remove", () => remove(n))}
@@ -114,8 +120,10 @@ export function NodeBar(props) {
   }
   ${
     gap &&
+    !gap.from &&
     known &&
-    html`<${Palette} types=${known.index.types} most=${known.names.types ?? usedIn(graph)} where=${gap.where}
+    html`<${Palette} types=${known.index.types} where=${gap.where}
+      most=${known.names.types ?? list.byCount(graph?.nodes.map(({ type }) => type) ?? [])}
       top=${gap.top} take=${add} close=${() => setGap(null)} />`
   }
   ${
@@ -127,20 +135,13 @@ export function NodeBar(props) {
   }`;
 }
 
-/** The types of a picture, the most used first. @param {import("./workflow_types.js").GraphShape | undefined} graph */
-function usedIn(graph) {
-  const types = graph?.nodes.map(({ type }) => type) ?? [];
-  const count = (/** @type {string} */ one) => types.filter((type) => type === one).length;
-  return [...new Set(types)].sort((a, b) => count(b) - count(a));
-}
-
 /** @param {number} n @returns {HTMLElement | null} */
 const cardOf = (n) => document.querySelector(`.zoompane .node[data-n="${n}"]`);
 
 /**
  * Keys on a card: the browser's own copy, cut and paste, for which no permission is asked; Alt and arrows move it.
  * @param {{textNow: () => string, paste: (text: string, behind: number) => unknown, remove: (n: number) => unknown,
- *   move: (n: number, by: number) => unknown}} deeds
+ *   move: (n: number, to: number) => unknown}} deeds
  */
 function useCards(deeds) {
   const now = useRef(deeds);
@@ -161,7 +162,7 @@ function useCards(deeds) {
       const n = cardInFocus();
       const by = event.altKey ? { ArrowUp: -1, ArrowDown: 1 }[event.key] : undefined;
       if (n === null || !by) return;
-      now.current.move(n, by);
+      now.current.move(n, n + by);
       event.preventDefault();
     };
     const heard = Object.entries(/** @type {any} */ ({ copy: take, cut: take, paste: put, keydown: press }));
@@ -199,12 +200,7 @@ function Palette({ types, most, where, top, take, close }) {
     return () => before?.focus();
   }, []);
   useEffect(() => box.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at]);
-  useEffect(() => {
-    const outside = (/** @type {Event} */ event) =>
-      box.current?.contains(/** @type {globalThis.Node} */ (event.target)) || close();
-    addEventListener("pointerdown", outside);
-    return () => removeEventListener("pointerdown", outside);
-  }, []);
+  useOutside(box, close);
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape" || event.key === "Tab") close();
     else if (event.key === "Enter" && all[at]) choose(all[at].name);

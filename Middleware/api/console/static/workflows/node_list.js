@@ -5,7 +5,6 @@ import { fieldsOf, typeNamed } from "./completion.js";
 import { firstValue, labelOf } from "./form_model.js";
 import {
   applied,
-  changeValue,
   hasLines,
   indentAt,
   insertItem,
@@ -51,6 +50,19 @@ export function nodeText(text, n) {
  * @typedef {Promise<{steps: Change[][], lost: string[]}>} Promised
  */
 
+/** Edits behind each other, and the text as they leave it. @param {string} text */
+function seriesOn(text) {
+  const made = {
+    text,
+    steps: /** @type {Change[][]} */ ([]),
+    step(/** @type {Change[]} */ changes) {
+      made.steps.push(changes);
+      made.text = applied(made.text, changes);
+    },
+  };
+  return made;
+}
+
 /** @typedef {(text: string, list: Tree) => Change[]} Make an edit of the text as it is by then */
 
 /**
@@ -64,27 +76,21 @@ export function nodeText(text, n) {
 async function renumbered(doc, change, makes, hold) {
   for (;;) {
     const text = doc.text();
-    /** @type {Change[][]} */
-    const steps = [];
     const lost = new Set();
-    let now = text;
-    const step = (/** @type {Change[]} */ changes) => {
-      steps.push(changes);
-      now = applied(now, changes);
-    };
+    const made = seriesOn(text);
     const edit = (/** @type {Make | undefined} */ make) => {
-      const list = listIn(now);
-      if (list && make) step(make(now, list));
+      const list = listIn(made.text);
+      if (list && make) made.step(make(made.text, list));
     };
     for (const _ of makes) {
-      const told = await doc.renumber({ text: now, ...change, ...(doc.user ? { user: doc.user } : {}) });
-      step(told.changes.map(([from, to, insert]) => ({ from, to, insert })));
+      const told = await doc.renumber({ text: made.text, ...change, ...(doc.user ? { user: doc.user } : {}) });
+      made.step(told.changes.map(([from, to, insert]) => ({ from, to, insert })));
       edit(hold);
       told.lost.forEach((one) => lost.add(one));
     }
     if (doc.text() !== text) continue;
     makes.forEach(edit);
-    return { steps, lost: [...lost] };
+    return { steps: made.steps, lost: [...lost] };
   }
 }
 
@@ -123,14 +129,29 @@ export const removal = (doc, n) =>
     (text, list) => removeMember(text, list, list.members[n - 1], { comments: true }),
   ]);
 
-/** @param {Doc} doc @param {number} from @param {number} to @returns {Promised} */
-export const moving = (doc, from, to) =>
-  renumbered(doc, { move: [from, to] }, [(text, list) => moveItem(text, list, from - 1, to - 1)]);
+/** @param {Doc} doc @param {number} from @param {number} to @param {string} [group] within which it comes; empty: it
+ * leaves its own; none: that stays as it is @returns {Promised} */
+export async function moving(doc, from, to, group) {
+  const { steps, lost } = await renumbered(doc, { move: [from, to] }, [
+    (text, list) => moveItem(text, list, from - 1, to - 1),
+  ]);
+  const grouped = group === undefined ? [] : inGroup(steps.reduce(applied, doc.text()), to, group);
+  return { steps: [...steps, grouped], lost };
+}
+
+/** @param {string} text @param {number} n @param {string} group empty: none @returns {Change[]} */
+function inGroup(text, n, group) {
+  const node = nodeIn(text, n);
+  if (!node) return [];
+  if (group) return setField(text, node, "parallelGroup", quoted(group));
+  const member = memberOf(node, "parallelGroup");
+  return member ? removeMember(text, node, member) : [];
+}
 
 /**
  * A node of a type, as it is written among the others: its required fields, the endpoint and preset that the file uses
  * most, and a title that is new in it.
- * @param {string} text @param {Tree} list @param {string} type @param {Known} known @param {string | null} group
+ * @param {string} text @param {Tree} list @param {string} type @param {Known} known @param {string} [group]
  */
 export function newNode(text, list, type, known, group) {
   const about = typeNamed(known.index, type);
@@ -160,8 +181,13 @@ function mostUsed(list, key) {
     const found = valueAt(value, key)?.value;
     return typeof found === "string" && found ? [found] : [];
   });
+  return byCount(values)[0] ?? null;
+}
+
+/** Each once, the most frequent first. @param {string[]} values */
+export function byCount(values) {
   const count = (/** @type {string} */ one) => values.filter((value) => value === one).length;
-  return values.sort((a, b) => count(b) - count(a))[0] ?? null;
+  return [...new Set(values)].sort((a, b) => count(b) - count(a));
 }
 
 /** `Title`, `Title 2` ... @param {Tree} list @param {string} wanted */
@@ -219,46 +245,27 @@ export function retitled(node, list) {
   return applied(node, setField(node, root, "title", quoted(newTitle(list, title.replace(/ \d+$/, "")))));
 }
 
-/**
- * The flags of all nodes, so that this one answers.
- * @param {string} text @param {number} n
- * @returns {Change[][]}
- */
+/** The flags of all nodes, so that this one answers. @param {string} text @param {number} n @returns {Change[][]} */
 export function answering(text, n) {
-  /** @type {Change[][]} */
-  const steps = [];
-  let now = text;
-  const step = (/** @type {Change[]} */ changes) => {
-    steps.push(changes);
-    now = applied(now, changes);
-  };
+  const made = seriesOn(text);
   for (let at = 1; at <= nodesIn(read(text).root).length; at++)
     for (const key of ["is_responder", "returnToUser"]) {
-      const node = nodeIn(now, at);
+      const node = nodeIn(made.text, at);
       const member = node && memberOf(node, key);
-      if (node && member && !(at === n && key === "returnToUser")) step(removeMember(now, node, member));
+      if (node && member && !(at === n && key === "returnToUser")) made.step(removeMember(made.text, node, member));
     }
-  const node = nodeIn(now, n);
-  if (node) step(setField(now, node, "returnToUser", "true"));
-  return steps;
+  const node = nodeIn(made.text, n);
+  if (node) made.step(setField(made.text, node, "returnToUser", "true"));
+  return made.steps;
 }
 
-/**
- * The same group for a node and the one before it.
- * @param {string} text @param {number} n
- * @returns {Change[][]}
- */
+/** The same group for a node and the one before it. @param {string} text @param {number} n @returns {Change[][]} */
 export function beside(text, n) {
   const before = nodeIn(text, n - 1);
   const there = before && valueAt(before, "parallelGroup")?.value;
   const group = typeof there === "string" && there ? there : "together";
-  const first = before && group !== there ? setField(text, before, "parallelGroup", quoted(group)) : [];
-  const after = applied(text, first);
-  const node = nodeIn(after, n);
-  const member = node && memberOf(node, "parallelGroup");
-  if (!node) return [];
-  if (member?.value) return [first, changeValue(after, member.value, quoted(group))];
-  return [first, setField(after, node, "parallelGroup", quoted(group))];
+  const first = inGroup(text, n - 1, group);
+  return [first, inGroup(applied(text, first), n, group)];
 }
 
 /** @typedef {import("./completion.js").NodeType} NodeType */
@@ -277,15 +284,13 @@ const MOST = 6;
 /** @param {NodeType[]} types @param {string[]} most @param {string} wanted */
 export function groupsOf(types, most, wanted) {
   const words = wanted.trim().toLowerCase();
-  const fits = (/** @type {NodeType} */ { name, summary }) => `${name} ${summary}`.toLowerCase().includes(words);
-  const byName = (/** @type {NodeType[]} */ list) =>
-    words ? [...list].sort((a, b) => rank(a.name, words) - rank(b.name, words)) : list;
-  const used = most.slice(0, MOST).flatMap((name) => types.find((type) => type.name === name) ?? []);
-  const groups = GROUPS.map(([name, title]) => ({ title, types: types.filter(({ group }) => group === name) }));
   if (words) {
-    const found = byName(types.filter(fits));
+    const fits = (/** @type {NodeType} */ { name, summary }) => `${name} ${summary}`.toLowerCase().includes(words);
+    const found = types.filter(fits).sort((a, b) => rank(a.name, words) - rank(b.name, words));
     return found.length ? [{ title: "Found", types: found }] : [];
   }
+  const used = most.slice(0, MOST).flatMap((name) => types.find((type) => type.name === name) ?? []);
+  const groups = GROUPS.map(([name, title]) => ({ title, types: types.filter(({ group }) => group === name) }));
   return [{ title: "Used most here", types: used }, ...groups].filter((group) => group.types.length);
 }
 

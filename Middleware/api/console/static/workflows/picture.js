@@ -5,6 +5,7 @@ import { useLoaded } from "./editor_pane.js";
 import { Graph, cardInFocus } from "./graph.js";
 import { huesOf } from "./lanes.js";
 import { addressOf, nameOf, wayBack } from "./workflow_place.js";
+import { keptSwitch } from "../shared/kept.js";
 import { useKeys } from "../shared/keys.js";
 import { clock, counted } from "../shared/words.js";
 
@@ -17,7 +18,7 @@ import { clock, counted } from "../shared/words.js";
 
 const ZOOMS = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.15, 1.3, 1.5, 1.75, 2];
 const NATURAL = ZOOMS.indexOf(1);
-const SHOWS_TIMES = "console.times";
+const [timesShown, turnTimes] = keptSwitch("console.times", "off");
 
 /**
  * @typedef {import("./file_view.js").View & {times: Run, choose: (n: number, field?: string) => void, reason: string,
@@ -29,11 +30,6 @@ const SHOWS_TIMES = "console.times";
 export function Picture(props) {
   const { file, place, draft, node, pane, open, times, choose, reason, n } = props;
   const { checked, good } = draft;
-  const [timed, setTimed] = useState(localStorage.getItem(SHOWS_TIMES) !== "off");
-  const turn = () => {
-    localStorage.setItem(SHOWS_TIMES, timed ? "off" : "on");
-    setTimed(!timed);
-  };
   const opener = (/** @type {string} */ name) => ({
     "aria-pressed": pane === name,
     onClick: () => open(pane === name ? "text" : name),
@@ -41,18 +37,21 @@ export function Picture(props) {
   const [gap, setGap] = useState(/** @type {import("./node_bar.js").Gap | null} */ (null));
   const section = useRef(/** @type {HTMLElement | null} */ (null));
   const { NodeBar } = useLoaded(() => import("./node_bar.js"), reason === "" && (n !== null || gap !== null));
-  /** @param {number} at @param {string | null} group @param {string} where @param {Event} event */
+  /** @param {number} at @param {string} group @param {string} where @param {Event} event */
   const add = (at, group, where, event) => {
     const button = /** @type {HTMLElement} */ (event.currentTarget).getBoundingClientRect();
     const { top, height } = /** @type {HTMLElement} */ (section.current).getBoundingClientRect();
     setGap({ n: at, group, where, top: Math.max(56, Math.min(button.bottom - top + 2, height - 420)) });
   };
   const adding = reason ? null : add;
+  const move = reason
+    ? undefined
+    : (/** @type {import("./drag.js").Step} */ step) => setGap({ where: "", top: 0, ...step });
   useKeys({
     Insert() {
       const at = cardInFocus();
       if (reason || at === null) return false;
-      setGap({ n: at + 1, group: null, where: `after node ${at}`, top: 110 });
+      setGap({ n: at + 1, where: `after node ${at}`, top: 110 });
     },
   });
   // An address that names a node, as that of a new file, leads the keyboard to it.
@@ -60,7 +59,7 @@ export function Picture(props) {
     const card = /** @type {HTMLElement | null} */ (section.current?.querySelector(".node[aria-current]") ?? null);
     if (document.activeElement === document.body) card?.focus();
   }, []);
-  const addFirst = (/** @type {Event} */ event) => add(1, null, "to the empty file", event);
+  const addFirst = (/** @type {Event} */ event) => add(1, "", "to the empty file", event);
   const isEmpty = /\[\s*\]/.test(draft.now.value);
   const pale = !checked.graph && good !== null;
   return html`<section class="graph" aria-label="Graph" ref=${section}>
@@ -71,17 +70,17 @@ export function Picture(props) {
         data-try ...${opener("try")}>Try it</button></span>
     </header>
     <div class="chosennode dim"><${About} node=${node} />
-      ${times && html`<span class="times"><label><input type="checkbox" checked=${timed}
-        onChange=${turn} /> times of the last run</label>, <a href=${`#/runs/${encodeURIComponent(times.id)}`}>
+      ${times && html`<span class="times"><label><input type="checkbox" checked=${timesShown.value}
+        onChange=${turnTimes} /> times of the last run</label>, <a href=${`#/runs/${encodeURIComponent(times.id)}`}>
           ${clock(times.at)}</a></span>`}</div>
     ${NodeBar && html`<${NodeBar} ...${props} gap=${gap} setGap=${setGap} />`}
     ${(pale || !good) && html`<${NoPicture} problems=${checked.problems} pale=${pale}
       add=${adding && isEmpty ? addFirst : null} />`}
     ${
       good &&
-      html`<${Zoomed} pale=${pale}><${Graph} graph=${good.graph} problems=${good.problems} times=${timed && times
-        ? times.nodes : null} chosen=${node?.n ?? null} choose=${choose} add=${adding}
-      place=${place} label=${`nodes of ${nameOf(file.path)}`} /><//>`
+      html`<${Zoomed} pale=${pale}><${Graph} graph=${good.graph} problems=${good.problems}
+        times=${timesShown.value && times ? times.nodes : null} chosen=${node?.n ?? null} choose=${choose} add=${adding}
+      move=${move} place=${place} label=${`nodes of ${nameOf(file.path)}`} /><//>`
     }
   </section>`;
 }

@@ -1,13 +1,36 @@
 // @ts-check
-// The row of a run where the client has its answer: what it got, live while it goes out.
+// The first row of a run and the one where the client has its answer: what it asked, and what it got, live while that
+// goes out.
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { Facts } from "../shared/parts.js";
 import { addressOf } from "../shared/address.js";
+import { Facts, Missing } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
-import { Box, TextBox } from "./texts.js";
+import { Parts, useSent } from "./sent.js";
+import { Box, TextBox, Whole } from "./texts.js";
 import { counted, costWords, number, seconds } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run */
+
+/** @param {{run: Run, none: string}} props `none`: why there is no text */
+export function Request({ run, none }) {
+  const facts = [
+    ["model", run.model],
+    ["came by", run.front],
+    ["to", html`<code>${run.path}</code>`],
+    ["answer", run.front && (run.stream ? "streamed" : "in one piece")],
+    ["task", run.task],
+  ];
+  return html`<${Facts} look="sum" facts=${facts} /><${Body} run=${run} none=${none} />`;
+}
+
+/** @param {{run: Run, none: string}} props */
+function Body({ run, none }) {
+  const { data: text, error, again, sent } = useSent(run.id, run.asked);
+  if (!run.asked) return html`<p class="dim">${none}</p>`;
+  if (!text) return html`<${Missing} error=${error} again=${again} rows=${4} />`;
+  return html`<p class="dim">as the client sent it, ${counted(text.chars, "character")}</p>
+    ${sent ? html`<${Parts} sent=${sent} left=${null} />` : html`<div class="msg"><${Whole} text=${text} /></div>`}`;
+}
 
 /** @param {{run: Run, none: string, again: () => void}} props `none`: why there is no text */
 export function Answer({ run, none, again }) {

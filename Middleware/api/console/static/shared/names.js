@@ -1,5 +1,15 @@
 // @ts-check
-// How far two words are from each other. Pure.
+// What a name is like: the colour of an endpoint's, the same on every page, and how far two words are from each other.
+// Pure.
+
+const HUES = 8;
+
+/** 1 to 8, by FNV-1a. @param {string} name */
+export function hueOf(name) {
+  let sum = 0x811c9dc5;
+  for (let at = 0; at < name.length; at++) sum = Math.imul(sum ^ name.charCodeAt(at), 0x01000193) >>> 0;
+  return (((sum ^ (sum >>> 16)) >>> 0) % HUES) + 1;
+}
 
 /**
  * How many letters must be changed, added or taken away to make one of the other.
