@@ -170,6 +170,19 @@ class TestCompare:
         until(page, lambda: page.locator(".differs ins").count() == 2)
         assert page.locator(".factsof tbody tr").count() == 3
 
+    def test_with_the_pointer_alone(self, two, looking):
+        """From an open run to the one that is opened next; one that opened by itself is not meant."""
+        page = looking.open(two)
+        rows(page, 2)
+        page.locator(".row").first.click()
+        page.get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Compare with another run").click()
+        bar = page.locator(".comparebar")
+        bar.get_by_text("open another run").wait_for()
+        page.locator(".row").nth(1).click()
+        bar.get_by_role("link", name="Compare").click()
+        until(page, lambda: page.locator(".factsof tbody tr").count() == 3)
+
     def test_marks_go(self, two, looking):
         page = looking.open(two)
         rows(page, 2)

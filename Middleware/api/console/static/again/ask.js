@@ -5,7 +5,7 @@ import { addressOf } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
 import { useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
-import { eventReader, opened, runs } from "../shared/server.js";
+import { opened, readEvents, runs } from "../shared/server.js";
 import { counted, listed, seconds } from "../shared/words.js";
 import { TextBox, useText } from "../runs/texts.js";
 import { saidIn } from "../workflows/said.js";
@@ -161,12 +161,15 @@ function useAnswers() {
     try {
       const response = await opened("ask", { method: "POST", body, signal });
       put(n, () => ({ id: response.headers.get("X-Request-Id") ?? "" }));
-      await read(response, (said) => put(n, (was) => ({
-        text: was.text + said.text,
-        thought: was.thought + said.thought,
-        error: said.error || was.error,
-        firstS: was.firstS ?? (said.text ? since() : null),
-      })));
+      await readEvents(response, (data) => {
+        const { text, thought, error } = saidIn(data);
+        put(n, (was) => ({
+          text: was.text + text,
+          thought: was.thought + thought,
+          error: error || was.error,
+          firstS: was.firstS ?? (text ? since() : null),
+        }));
+      });
       put(n, (was) => ({ state: was.error ? "failed" : "done", tookS: since() }));
     } catch (reason) {
       const error = signal.aborted ? "" : /** @type {Error} */ (reason).message;
@@ -185,13 +188,4 @@ function useAnswers() {
   };
   const busy = answers.some(({ state }) => state === "waits" || state === "answers");
   return { answers, busy, send, stop: () => stopper.current?.abort() };
-}
-
-/** @param {Response} response @param {(said: import("../workflows/said.js").Said) => void} tell */
-async function read(response, tell) {
-  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
-  const decoder = new TextDecoder();
-  const events = eventReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read())
-    for (const { data } of events(decoder.decode(part.value, { stream: true }))) tell(saidIn(data));
 }

@@ -5,20 +5,18 @@ import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
+import { compareWith } from "../runs/columns.js";
 import { repeatWords } from "../runs/run_list.js";
-import { ask, hasRight } from "../shared/server.js";
+import { ask, hasRight, needsKey } from "../shared/server.js";
 
 /** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
-
-const NO_KEEPING = "Keeping a run needs the console key, or a browser on the server's machine.";
-const NO_RIGHT = "Running again needs the console key, or a browser on the server's machine.";
 
 /** From where the open run is to run again; null: nobody wants that now. */
 const wanted = signal(/** @type {{start: number | null} | null} */ (null));
 
 /** Why nothing can be run again; "": the server knows more. @param {Run} run */
 function whyNot(run) {
-  if (!hasRight("act")) return NO_RIGHT;
+  if (!hasRight("act")) return needsKey("Running again");
   if (run.private) return "The run is private, so nothing was kept that could be sent again.";
   if (isActive(run)) return "The run has not ended yet.";
   return run.asked ? "" : "The client's request is not kept.";
@@ -31,7 +29,8 @@ function whyNot(run) {
 export function RunAgain({ run, edit }) {
   const off = whyNot(run);
   return html`<${Opener} start=${null} off=${off} look="main" words="Run again" />
-    ${edit && html`<${Menu} label="More" items=${[{ title: "Edit and try", note: "t", act: edit }]} />`}`;
+    <${Menu} label="More" items=${[...(edit ? [{ title: "Edit and try", note: "t", act: edit }] : []),
+      { title: "Compare with another run", note: "m", act: () => compareWith(run) }]} />`;
 }
 
 /** The same from a node on, where it is one of the run's own file. @param {{run: Run, node: Node}} props */
@@ -53,7 +52,8 @@ export function Keep({ run }) {
     );
   useEffect(() => setError(""), [run.id]);
   return html`<button type="button" aria-pressed=${run.kept} aria-disabled=${!may || null}
-    title=${may ? "Keep this run and its texts until the server restarts" : NO_KEEPING} onClick=${turn}>Keep</button>
+    title=${may ? "Keep this run and its texts until the server restarts" : needsKey("Keeping a run")}
+    onClick=${turn}>Keep</button>
     ${error && html`<span class="trouble" role="alert">${error}</span>`}`;
 }
 

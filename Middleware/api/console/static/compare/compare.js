@@ -6,6 +6,7 @@ import { addressOf } from "../shared/address.js";
 import { useAsked, useTold } from "../shared/asked.js";
 import { useKeys } from "../shared/keys.js";
 import { Empty, Missing } from "../shared/parts.js";
+import { runs } from "../shared/server.js";
 import { clock, counted, number, seconds } from "../shared/words.js";
 import { changes } from "../runs/cleaning.js";
 import { marked } from "../runs/columns.js";
@@ -20,15 +21,17 @@ import { folded, isSame, lastCall, pairName, pairsOf } from "./pairs.js";
  * @typedef {{text: string, cut: boolean}} Side
  */
 
-/** The bar at the foot of the list of runs: which are marked. */
-export function CompareBar() {
-  const runs = marked.value;
+/** The bar at the foot of the list of runs: the two that are marked, or the marked one and the open one.
+ * @param {{open: string}} props `open`: the id of a run that somebody opened; "": none */
+export function CompareBar({ open }) {
   const clear = () => (marked.value = []);
   useKeys({ Escape: () => marked.value.length > 0 && (clear(), true) });
-  const [first, second] = runs.map(({ name, path, at }) => `${name ?? path} ${clock(at)}`);
+  const other = marked.value.some(({ id }) => id === open) ? undefined : runs.value.get(open);
+  const chosen = [...marked.value, ...(other ? [other] : [])].slice(0, 2);
+  const [first, second] = chosen.map(({ name, path, at }) => `${name ?? path} ${clock(at)}`);
   return html`<p class="comparebar" role="status"><span>${first} and ${second ?? "..."}</span>
-    ${second ? html`<a class="go" href=${addressOf("compare", runs.map(({ id }) => id))}>Compare</a>`
-      : html`<span class="dim">press m on another run</span>`}
+    ${second ? html`<a class="go" href=${addressOf("compare", chosen.map(({ id }) => id))}>Compare</a>`
+      : html`<span class="dim">open another run</span>`}
     <button type="button" class="plain" onClick=${clear}>Esc</button></p>`;
 }
 

@@ -6,7 +6,7 @@ import { Facts, Failed, FileLink, Mark, Missing } from "../shared/parts.js";
 import { useFinder } from "../shared/finder.js";
 import { Plot } from "../shared/plot.js";
 import { isActive } from "../shared/run_state.js";
-import { ask, hasRight, runs } from "../shared/server.js";
+import { ask, hasRight, needsKey, runs } from "../shared/server.js";
 import { clock, counted, listed, loadedWords, number, seconds, shareWords } from "../shared/words.js";
 import { MARKS, NOT_CALLED, stateWords } from "./state_words.js";
 
@@ -115,7 +115,8 @@ function Card({ one, again, loaded, there }) {
       "same address",
       one.state === "failing" &&
         one.url !== "" &&
-        listed(...there.map(({ name, users }) => `${name} of ${users.join(", ")}`)),
+        listed(...there.map(({ name, users, state }) => `${name} of ${users.join(", ")} (${
+          state === "quiet" ? NOT_CALLED : state})`)),
       "other endpoint files with this address",
     ],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
@@ -205,9 +206,7 @@ function Probe({ one, again }) {
     again();
   };
   const made = told.made ?? one.probe;
-  const why = may
-    ? null
-    : "Probing needs the right to act: open the console on the server's own machine, or with --console-key.";
+  const why = may ? null : needsKey("Probing");
   return html`<div class="probe"><button type="button" disabled=${!may || told.busy} title=${why} onClick=${probe}>
     ${told.busy ? "Probing ..." : "Probe"}</button>
     <div role="status">${told.error ? html`<p class="notes bad">${told.error.message}</p>` : made && html`<${Probed}

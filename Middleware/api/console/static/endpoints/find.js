@@ -4,7 +4,7 @@ import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { pathInAddress } from "../shared/address.js";
 import { useAsked } from "../shared/asked.js";
 import { FileLink } from "../shared/parts.js";
-import { ask, hasRight } from "../shared/server.js";
+import { ask, hasRight, needsKey } from "../shared/server.js";
 import { counted, listed, number, seconds, sentence } from "../shared/words.js";
 import { withValues } from "./replaced_values.js";
 
@@ -61,8 +61,7 @@ export function FindServers({ changed }) {
         disabled=${waits} defaultValue=${places?.hosts.join(" ") ?? ""} /></label>
       <button aria-disabled=${!may || busy || resting || waits} title=${resting ? "once in five seconds" : undefined}>
       ${found ? "Ask again" : "Ask"}</button></form>
-    ${!may && html`<p class="dim">Asking needs the right to act: open the console on the server's own machine, or with
-      --console-key.</p>`}
+    ${!may && html`<p class="dim">${needsKey("Asking")}</p>`}
     ${error && html`<p class="notes bad" role="alert">${sentence(error.message)}</p>`}
     ${
       found &&

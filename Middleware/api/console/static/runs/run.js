@@ -15,7 +15,7 @@ import { Dialog, Facts, Lock, Mark, Missing } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
 import { isActive } from "../shared/run_state.js";
 import { grown, markOf, otherWorkflow, timesSaid, withNames } from "./run_list.js";
-import { ask, era, hasRight, runs } from "../shared/server.js";
+import { ask, era, hasRight, needsKey, runs } from "../shared/server.js";
 import { useNow } from "../shared/tick.js";
 import { Waterfall } from "./waterfall.js";
 import { costWords, listed, moment, number, seconds, stateWords, unbroken, usedWords } from "../shared/words.js";
@@ -190,7 +190,7 @@ function Cancel({ run }) {
     }`;
 }
 
-const NO_RIGHT = "Cancelling needs the console key, or a browser on the server's machine.";
+const NO_RIGHT = needsKey("Cancelling");
 
 /** @param {{run: Run}} props */
 function Summary({ run }) {

@@ -77,7 +77,7 @@ function RunsPage({ place }) {
         filter=${filter} />`
           : !asked.error && html`<${Loading} rows=${8} />`
       }
-      <${Marked} />
+      <${Marked} open=${id} />
     </section>
     ${
       open && one.data
@@ -95,11 +95,11 @@ function RunsPage({ place }) {
 /** The run of the row that has the focus; "": none has. */
 const focused = () => /** @type {HTMLElement | null} */ (document.activeElement?.closest(".rows a"))?.dataset.id ?? "";
 
-/** The marked ones, at the foot of the list; its code is loaded by the first mark. */
-function Marked() {
+/** The marked ones, at the foot of the list; its code is loaded by the first mark. @param {{open: string}} props */
+function Marked({ open }) {
   const there = marked.value.length > 0;
   const { data: code } = useCode(there ? "bar" : "", () => import("../compare/compare.js"));
-  return there && code ? html`<${code.CompareBar} />` : null;
+  return there && code ? html`<${code.CompareBar} open=${open} />` : null;
 }
 
 /** @param {string} id */

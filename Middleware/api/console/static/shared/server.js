@@ -25,6 +25,9 @@ export const updated = signal(false);
 /** Whether the reader has this right; while that is not known yet, as if. @param {"look" | "act" | "save"} right */
 export const hasRight = (right) => state.value?.rights.includes(right) ?? true;
 
+/** Why nothing happens where the right to act is missing. @param {string} what `Probing`: what one wanted */
+export const needsKey = (what) => `${what} needs the console key, or a browser on the server's machine.`;
+
 /** What answers 401 for want of a client's key. */
 const TRIES = new Set(["try", "again", "ask"]);
 const WAITS_S = [1, 2, 5];
@@ -109,6 +112,18 @@ export function eventReader() {
       return event;
     });
   };
+}
+
+/**
+ * Reads an answer that streams to its end.
+ * @param {Response} response @param {(data: string) => void} tell
+ */
+export async function readEvents(response, tell) {
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
+  const decoder = new TextDecoder();
+  const events = eventReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read())
+    for (const { data } of events(decoder.decode(part.value, { stream: true }))) tell(data);
 }
 
 /**

@@ -5,7 +5,7 @@ import { useTold } from "../shared/asked.js";
 import { Messages } from "./messages.js";
 import { useRun } from "../runs/run.js";
 import { wasRouted } from "../runs/run_list.js";
-import { ask, eventReader, opened, runs, state } from "../shared/server.js";
+import { ask, needsKey, opened, readEvents, runs, state } from "../shared/server.js";
 import { NOTHING, outdatedIn, saidIn } from "./said.js";
 import { SidePane } from "./panes.js";
 import { messagesIn } from "../runs/spoken.js";
@@ -65,7 +65,7 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
         ${!asksKey && html`<button type="button" class="plain"
           onClick=${() => setAsksKey(true)}>with an API key</button>`}
         ${!mayAct && html`<span class="dim"
-          id="noact">You need the console key to try a workflow, or a browser on this machine.</span>`}</p>
+          id="noact">${needsKey("Trying a workflow")}</span>`}</p>
     </form>
     <div class="tried" aria-live="polite" aria-busy=${busy}>
       ${turn && html`<${Tried} key=${run || ""} turn=${turn} id=${run || ""} ran=${ran} />`}
@@ -116,7 +116,8 @@ function useTurn(keyWanted) {
     try {
       const response = await opened("try", { method: "POST", body, signal });
       change({ id: response.headers.get("X-Request-Id") ?? "" });
-      await read(response, ({ text, thought, finish, error }) =>
+      await readEvents(response, (data) => {
+        const { text, thought, finish, error } = saidIn(data);
         setTurn(
           (was) =>
             was && {
@@ -126,8 +127,8 @@ function useTurn(keyWanted) {
               finish: finish || was.finish,
               error: error || was.error,
             },
-        ),
-      );
+        );
+      });
     } catch (reason) {
       const error = /** @type {Error & {status?: number}} */ (reason);
       if (error.status === 401) keyWanted();
@@ -147,15 +148,6 @@ const newest = (user, before) =>
   [...runs.value.values()]
     .filter((run) => run.front === "console" && run.user === user && !before.has(run.id))
     .sort((a, b) => b.at - a.at)[0]?.id;
-
-/** @param {Response} response @param {(said: import("./said.js").Said) => void} tell */
-async function read(response, tell) {
-  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
-  const decoder = new TextDecoder();
-  const events = eventReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read())
-    for (const { data } of events(decoder.decode(part.value, { stream: true }))) tell(saidIn(data));
-}
 
 /** What leaves the run besides its answer. @param {import("./dry.js").DryNode[]} nodes @returns {string[]} */
 const notesOf = (nodes) =>
