@@ -100,6 +100,7 @@ FAULTS = {
     "none-at-once": ({**ONE, "limits": {"concurrent": 0}}, "1 or more"),
     "text-for-a-number": ({**ONE, "limits": {"tokensPerDay": "5"}}, "a whole number"),
     "cost-of-nothing": ({**ONE, "limits": {"costPerDay": {"USD": 0}}}, "more than 0"),
+    "no-currency": ({**ONE, "limits": {"costPerDay": {"US D": 1}}}, "a currency, such as USD"),
     "no-users": ({"name": "one", "sha256": SHA}, "'users' is missing"),
     "users-as-text": ({**ONE, "users": "*"}, "a list"),
     "name-of-a-path": ({**ONE, "name": "../x"}, "1 to 64 letters"),

@@ -126,7 +126,7 @@ class TestHowLong:
         ask(fronts, "Card.", "A", chat_id=chat_id)
         clock.now += NOTE_LIFE_S - 1
         assert ask(fronts, "Card.\n\nLore.", "A", chat_id=chat_id) == LORE
-        clock.now += NOTE_LIFE_S - 1
+        clock.now += NOTE_LIFE_S
         assert ask(fronts, "Card.\n\nLore.", "A", chat_id=chat_id) == LORE
         clock.now += NOTE_LIFE_S + 1
         assert ask(fronts, "Card.\n\nLore.", "A", chat_id=chat_id) == ALL_STEADY

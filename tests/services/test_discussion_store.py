@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import stat
 import threading
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from Middleware.common.errors import Forbidden
 from Middleware.common.request_context import RequestContext, enter_request
-from Middleware.services.discussion_store import DiscussionStore, FolderUnusable, an_object
+from Middleware.services.discussion_store import DiscussionStore, FolderUnusable, an_object, reason_of
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
 from Middleware.utilities.hashing_utils import sha256_hex
 
@@ -121,6 +122,14 @@ class TestWhere:
         (line,) = [each for each in caplog.records if each.levelname == "ERROR"]
         assert str(root / "talk") in line.getMessage()
         assert "File exists" in line.getMessage()
+
+    def test_so_is_one_that_is_only_read(self, root, caplog):
+        """There is no file in it, and the log says why, once."""
+        put(root / "talk", "a file is in the way")
+        store = DiscussionStore(root, "talk")
+        assert [store.read_json("timestamps.json", None) for _ in range(2)] == [None, None]
+        (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+        assert str(root / "talk") in line and "Not a directory" in line
 
     def test_with_redaction_a_log_line_shows_no_id(self, root, caplog):
         """A short hash stands where the discussion's id does; the rest of the path stays."""
@@ -367,3 +376,21 @@ def test_long_work_is_leased_once_and_changes_go_on_beside_it(make):
     with make().lease("memory", 0) as held:
         assert held
         assert make().update_json("timestamps.json", lambda value: {"h": "t"}) == {"h": "t"}
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "redacted"),
+    [
+        (sqlite3.OperationalError("database is locked"), "vector_memory.db: database is locked",
+         "vector_memory.db: database is locked"),
+        (OSError("odd"), "odd", "odd"),
+        (OSError(28, "No space left on device"), "No space left on device", "No space left on device"),
+        (PermissionError(13, "Permission denied", "/d/talk/a"), "/d/talk/a: Permission denied", "Permission denied"),
+    ],
+    ids=["database", "words", "disk", "file"],
+)  # fmt: skip
+def test_what_a_fault_of_the_disk_is_told_by(error, said, redacted):
+    """With redaction no path, which holds the id."""
+    assert reason_of(error) == said
+    with enter_request(RequestContext("r", "mira", "x", privacy=True)):
+        assert reason_of(error) == redacted

@@ -314,3 +314,13 @@ class TestPlacesOfEqualHashes:
         assert equal.mark_condensed() == "go"
         assert equal.condensed_until("go") == 3
         assert equal.condensed_until("gone") is None
+
+
+def test_without_memories_there_is_nothing_to_mark(tmp_path):
+    """Nothing is written then."""
+    store = DiscussionStore(tmp_path / "discussions", "d", install=tmp_path / "install")
+    memories = FileMemories(store)
+    assert memories.mark_condensed() is None
+    with store.lock():
+        memories.mark_summarised(Entry("all of it", "x"), 0, ())
+    assert memories.load() == () and not store.path("memories.json").exists()

@@ -178,11 +178,11 @@ def keep(observers, file, monkeypatch):
 
 
 class Stuck:
-    """A file that fails so many times. `tried`: it has failed."""
+    """A file that fails so many times. `tried`: it has failed. `is_set_aside`: a new one was made."""
 
     def __init__(self, file, error, times=1):
         self._file, self._error, self._times = file, error, times
-        self.tried = threading.Event()
+        self.tried, self.is_set_aside = threading.Event(), False
 
     def write(self, rows, lost=0):
         if self._times:
@@ -195,6 +195,7 @@ class Stuck:
         self._file.close()
 
     def set_aside(self):
+        self.is_set_aside = True
         self._file.set_aside()
 
 
@@ -261,6 +262,7 @@ class TestWriter:
         assert rows_in(folder) == [("one",), ("two",)]
         said = [record.getMessage() for record in caplog.records if "history" in record.getMessage()]
         assert len(said) == 2 and "cannot be written" in said[0] and "written again" in said[1]
+        assert not stuck.is_set_aside
 
     def test_what_can_wait_no_longer_is_counted(self, keep, observers, file, folder, monkeypatch):
         """Those that come last are lost, and the history knows how many."""

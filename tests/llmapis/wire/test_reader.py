@@ -6,7 +6,7 @@ import gzip
 import socket
 import types
 import zlib
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import ClassVar
 
 import pytest
@@ -52,6 +52,18 @@ class TestChunked:
         framing = ChunkedFraming()
         out = b"".join(framing.feed(wire[a:b]) for a, b in pairwise(edges))
         assert (out, framing.done) == (b"".join(pieces), True)
+
+    @pytest.mark.parametrize(
+        "text", [b"3\r\nabc\r\n", b"0\r\n\r\n", b"\r\n3\r\nabc\r\n", b"\n3\r\n"], ids=repr
+    )
+    def test_a_text_that_looks_like_a_chunk(self, text):
+        """Wherever a read begins and ends in it."""
+        content = b"see " + text * 2 + b"!"
+        wire = b"%x\r\n%s\r\n1\r\n.\r\n0\r\n\r\n" % (len(content), content)
+        for begin, end in combinations(range(1, len(wire)), 2):
+            framing = ChunkedFraming()
+            out = b"".join(map(framing.feed, (wire[:begin], wire[begin:end], wire[end:])))
+            assert (out, framing.done) == (content + b".", True)
 
     @given(
         st.lists(st.sampled_from([b"a" * 250, b"b", b"a\nb\rc" * 9, b"\r\n", b"a\r\n1\r\nb"]), max_size=30),

@@ -15,6 +15,7 @@ import pytest
 from Middleware.services.shared_state import sqlite_store
 from Middleware.services.shared_state.sqlite_store import SqliteStore
 from Middleware.services.shared_state.store import Note, StoreLost
+from tests.clock import Clock
 from tests.patience import PATIENCE_S
 
 
@@ -77,6 +78,34 @@ def test_one_that_others_hold_for_too_long(store, tmp_path, monkeypatch):
         other.execute("ROLLBACK")
     store.put("key", "k", "v")
     assert store.find("key", "k") == "v"
+
+
+class Busy:
+    """A connection that others are before, so often."""
+
+    def __init__(self, times):
+        self.times, self.in_transaction, self.said = times, False, []
+
+    def execute(self, statement):
+        self.said.append(statement.split()[0])
+        if statement.startswith("BEGIN") and self.times:
+            self.times -= 1
+            raise sqlite3.OperationalError("database is locked")
+
+
+def test_a_transaction_waits_for_those_of_others(monkeypatch):
+    """Until the time is over."""
+    clock, busy = Clock(), Busy(3)
+    monkeypatch.setattr(
+        sqlite_store,
+        "time",
+        SimpleNamespace(monotonic=clock, sleep=lambda seconds: setattr(clock, "now", clock.now + seconds)),
+    )
+    sqlite_store._begin(busy, "IMMEDIATE")
+    assert busy.said == ["BEGIN"] * 4 + ["SELECT"] and clock.now == 3 * sqlite_store.POLL_S
+    with pytest.raises(sqlite3.OperationalError):
+        sqlite_store._begin(Busy(10**6), "IMMEDIATE")
+    assert clock.now > sqlite_store.BUSY_TIMEOUT_S
 
 
 def test_one_that_is_busy_while_it_is_opened(store, tmp_path):

@@ -109,6 +109,15 @@ class TestKinds:
 class TestBounds:
     """Memory and open files."""
 
+    @pytest.mark.parametrize(("spare", "too_big"), [(0, False), (-1, True)])
+    def test_the_bound_counts_as_fitting(self, make, spare, too_big):
+        """Two vectors of two numbers, each with its id."""
+        cache = VectorCache(limit_bytes=2 * (2 * 4 + 8) + spare)
+        assert ids(cache, make(v1=[1.0, 0.0], v2=[0.0, 1.0])) == [1, 2]
+        [entry] = cache._matrices.values()
+        assert entry.too_big is too_big
+        cache.close()
+
     def test_what_is_too_big_is_scanned_in_blocks(self, make, monkeypatch):
         """With the same result."""
         monkeypatch.setattr(module, "BLOCK_ROWS", 2)
