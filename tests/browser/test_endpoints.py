@@ -58,7 +58,9 @@ class TestEndpoints:
         server.post("/v1/chat/completions", asking("break", model="mira"))
         page = looking.open(server, "#/endpoints")
         failing = page.locator(".endpoint.failing")
-        failing.get_by_text("Model of jo (not called yet), Spare of mira (not called yet)", exact=True).wait_for()
+        failing.get_by_text(
+            "Model of jo (not called yet), Spare of mira (not called yet)", exact=True
+        ).wait_for()
         page.locator(".unused summary", has_text="2 not called yet: Model, Spare").click()
         page.get_by_text("used by no workflow").wait_for()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.api.console.stood_out import count_words, number, rounded_count, seconds
+from Middleware.api.console.number_words import count_words, number, rounded_count, seconds
 
 
 @pytest.mark.parametrize(
