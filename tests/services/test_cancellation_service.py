@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 
-from Middleware.services.cancellation_service import MARK_LIFETIME_S, CancellationService
+from Middleware.services.cancellation_service import ASKED_TO, MARK_LIFETIME_S, CancellationService
+from Middleware.services.shared_state.member import Member
+from Middleware.services.shared_state.store import MemoryStore, Tables
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -146,9 +150,67 @@ class TestRunning:
         assert not service.is_running("a")
         assert not service.is_cancelled("a")
 
+    def test_it_is_its_owners(self, service):
+        """None asks for anybody's; nobody has one that does not run."""
+        service.begin("a", "ana")
+        asked = [service.is_running_of("a", owner) for owner in ("ana", "ben", "", None)]
+        assert asked == [True, False, False, True]
+        assert service.runs_here("a")
+        service.acknowledge_cancellation("a")
+        assert not service.is_running_of("a", None) and not service.runs_here("a")
+
+
+class TestSeveralProcesses:
+    """A request that runs in another one is cancelled there, by a message."""
+
+    @pytest.fixture
+    def members(self):
+        tables = Tables()
+        made = [Member(MemoryStore(name, tables)) for name in ("one", "two")]
+        yield made
+        for each in made:
+            each.leave()
+
+    @pytest.fixture
+    def services(self, members):
+        return [CancellationService(member=lambda member=member: member) for member in members]
+
+    def test_it_is_known_in_all(self, services):
+        here, there = services
+        there.begin("a", "ana")
+        assert here.is_running("a") and not here.runs_here("a")
+        assert [here.is_running_of("a", owner) for owner in ("ana", "ben", None)] == [True, False, True]
+        there.acknowledge_cancellation("a")
+        assert not here.is_running("a") and not here.is_running_of("a", None)
+
+    @pytest.mark.parametrize("why", ["DELETE", "", "the client hung up"])
+    def test_it_is_cancelled_where_it_runs(self, services, members, why):
+        """With the reason; here no trace of it is left."""
+        here, there = services
+        heard = threading.Event()
+        there.begin("a")
+        there.register_abort_callback("a", heard.set)
+        here.request_cancellation("a", why)
+        assert heard.wait(PATIENCE_S)
+        assert there.is_cancelled("a") and there.reason("a") == why
+        assert not here.is_cancelled("a")
+
+    def test_what_nobody_runs_is_marked_here(self, services):
+        """It may begin yet."""
+        here, there = services
+        here.request_cancellation("a")
+        assert here.is_cancelled("a") and not there.is_cancelled("a")
+
+    def test_a_message_of_one_that_ended_leaves_no_trace(self, service):
+        service._cancel_here("a DELETE")
+        assert not service.is_cancelled("a")
+
 
 class TestReason:
     """Who wanted it: for those who look at the run."""
+
+    def test_a_client_asks_as_each_protocol_does(self):
+        assert ASKED_TO == "DELETE"
 
     def test_the_first_one_counts(self):
         """A later wish changes nothing."""
@@ -184,6 +246,10 @@ class TestScopes:
         with service.scope("a") as part:
             assert service.is_cancelled(part)
 
+    def test_it_is_called_by_its_request_and_a_number(self, service):
+        with service.scope("a") as part, service.scope("a") as other:
+            assert (part, other) == ("a.part1", "a.part2")
+
     def test_alone_it_leaves_the_request_and_its_other_parts(self, service):
         with service.scope("a") as part, service.scope("a") as other:
             service.cancel_scope(part)
@@ -197,6 +263,8 @@ class TestScopes:
 
     def test_nothing_is_remembered_of_it(self, service):
         with service.scope("a") as part:
-            service.cancel_scope(part)
+            service.cancel_scope(part, "enough")
+            assert service.reason(part) == "enough"
+        assert service.reason(part) == ""
         assert not service.get_all_cancelled_requests()
         assert not service._callbacks

@@ -8,7 +8,13 @@ import pytest
 
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.users import UserSettings
-from Middleware.services.data_folders import discussions_root, lock_database_of, lock_folder, old_discussions
+from Middleware.services.data_folders import (
+    discussions_root,
+    lock_database_of,
+    lock_folder,
+    old_discussions,
+    route_database_of,
+)
 
 
 @pytest.fixture
@@ -46,6 +52,12 @@ def test_locks(facts, launch, user, root):
     """The same for the lock database."""
     facts(**launch)
     assert lock_folder(UserSettings("ana", **user)) == Path(root)
+
+
+def test_the_vectors_of_routing_examples_are_beside_the_locks(facts):
+    """A file for each user."""
+    facts(sqlite_directory=Path("/l"))
+    assert route_database_of(UserSettings("ana")) == Path("/l/ana_routes.db")
 
 
 class TestOldPlaces:

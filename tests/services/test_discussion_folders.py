@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import tempfile
 import threading
+import time
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -312,6 +313,58 @@ class TestZip:
             folders.bring_in(tmp_path / "trip.zip")
         assert [path.name for path in folders.root.iterdir()] == ["moved"]
 
+    @pytest.mark.parametrize("missing", [0, 1])
+    def test_as_much_as_a_discussion_may_have_goes_out_and_comes_in(
+        self, folders, tmp_path, monkeypatch, missing
+    ):
+        """To the byte."""
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        with zipfile.ZipFile(tmp_path / "trip.zip") as archive:
+            size = sum(info.file_size for info in archive.infolist())
+        monkeypatch.setattr(discussion_folders, "MOST_IMPORT", size - missing)
+        elsewhere = DiscussionFolders(tmp_path / "elsewhere")
+        acts = [
+            lambda: folders.export("trip", tmp_path / "other.zip").files == 3,
+            lambda: elsewhere.bring_in(tmp_path / "trip.zip") == "trip",
+        ]
+        for act in acts:
+            if missing:
+                with pytest.raises(ArchiveRefused, match="too large"):
+                    act()
+            else:
+                assert act()
+
+    def test_how_much_that_is_is_told(self, folders, tmp_path, monkeypatch):
+        remember(folders)
+        folders.export("trip", tmp_path / "trip.zip")
+        monkeypatch.setattr(discussion_folders, "read_entry", lambda archive, info, most: None)
+        with pytest.raises(ArchiveRefused, match=r"has at most 1024 MB, unpacked$"):
+            DiscussionFolders(tmp_path / "elsewhere").bring_in(tmp_path / "trip.zip")
+
+    def test_a_database_with_a_damaged_page_is_refused(self, folders, tmp_path):
+        remember(folders)
+        path = tmp_path / "made.db"
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(f"CREATE TABLE memories ({COLUMNS})")
+            connection.executemany("INSERT INTO memories (memory_text) VALUES (?)", [("x" * 100,)] * 200)
+        data = path.read_bytes()
+        with zipfile.ZipFile(tmp_path / "odd.zip", "w") as archive:
+            archive.writestr("tour/vector_memory.db", data[:12288] + b"\xff" * 4096 + data[16384:])
+        with pytest.raises(ArchiveRefused, match=r"vector_memory\.db: a damaged SQLite database"):
+            folders.bring_in(tmp_path / "odd.zip")
+
+    def test_a_database_that_cannot_be_read_now_is_an_error(self, folders, tmp_path, monkeypatch):
+        """It is not left out: another time it can be."""
+        remember(folders)
+
+        def fail(data):
+            raise sqlite3.OperationalError("database is locked")
+
+        monkeypatch.setattr(discussion_folders, "_check_database", fail)
+        with pytest.raises(sqlite3.OperationalError):
+            folders.export("trip", tmp_path / "trip.zip")
+
     def test_a_folder_in_a_zip_file_counts_for_nothing(self, folders, tmp_path):
         """Other programs that pack it again write one."""
         with zipfile.ZipFile(tmp_path / "trip.zip", "w") as archive:
@@ -417,9 +470,9 @@ class TestZip:
         remember(folders)
         folders.export("trip", tmp_path / "trip.zip")
         (folders.root / "trip").rename(folders.root / "moved")
-        for name in (".importing-old", ".importing-new"):
+        for name, age_s in ((".importing-old", 3660), (".importing-new", 3000)):
             (folders.root / name).mkdir()
-        os.utime(folders.root / ".importing-old", (0, 0))
+            os.utime(folders.root / name, (time.time() - age_s,) * 2)
         folders.bring_in(tmp_path / "trip.zip")
         assert sorted(path.name for path in folders.root.iterdir()) == [".importing-new", "moved", "trip"]
 

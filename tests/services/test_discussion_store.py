@@ -82,6 +82,7 @@ class TestWhere:
 
     def test_the_old_place_is_used_when_the_folder_cannot_be_made(self, make, root, tmp_path, caplog):
         put(root, "a file is in the way")
+        assert make().can_be_written() is True
         make().update_json("timestamps.json", lambda _: {"a": 1})
         old = tmp_path / "install" / "Public" / "DiscussionIds" / "talk" / "timestamps.json"
         assert json.loads(old.read_text()) == {"a": 1}

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import threading
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -120,9 +121,20 @@ class TestFile:
 
     def test_where_there_is_none(self, folder):
         """Reading makes no file."""
-        with pytest.raises(FileNotFoundError), read_history(folder):
+        assert history_file(folder) == folder / "history.db"
+        with (
+            pytest.raises(FileNotFoundError, match=rf"^{history_file(folder)}: there is no such file$"),
+            read_history(folder),
+        ):
             pass
         assert not folder.exists()
+
+    def test_it_keeps_its_writes_in_a_log_of_its_own(self, folder):
+        """Readers and a writer are not in each other's way, and a write does not wait for the disk."""
+        with closing(open_history(folder)) as sql:
+            assert sql.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert sql.execute("PRAGMA synchronous").fetchone() == (1,)
+            assert sql.execute("PRAGMA busy_timeout").fetchone() == (2000,)
 
     def test_readers_cannot_write(self, file, folder):
         """Whatever they ask."""
@@ -133,19 +145,22 @@ class TestFile:
 
 class TestFolder:
     def test_one_that_can_be_used(self, folder):
-        """It is made."""
-        assert why_no_history(folder) is None
-        assert history_file(folder).exists()
+        """It is made, and so are those that hold it; one that is there is used."""
+        for place in (folder, folder, folder / "of" / "mira"):
+            assert why_no_history(place) is None
+            assert history_file(place).exists()
 
     def test_a_network_file_system(self, folder, monkeypatch):
         """SQLite cannot be shared there."""
         monkeypatch.setattr(module, "network_file_system", lambda folder: "nfs4")
-        assert "network file system (nfs4)" in why_no_history(folder)
+        assert why_no_history(folder) == (
+            f"{folder} is on a network file system (nfs4); name a folder on a disk of this machine"
+        )
 
     def test_no_folder(self, folder):
         """The reason is the system's."""
         folder.write_text("a file")
-        assert f"{folder} cannot be used" in why_no_history(folder)
+        assert why_no_history(folder) == f"{folder} cannot be used: File exists"
 
 
 def ended_run(observers, user="mira"):
@@ -264,8 +279,9 @@ class TestWriter:
         assert len(said) == 2 and "cannot be written" in said[0] and "written again" in said[1]
         assert not stuck.is_set_aside
 
-    def test_what_can_wait_no_longer_is_counted(self, keep, observers, file, folder, monkeypatch):
+    def test_what_can_wait_no_longer_is_counted(self, keep, observers, file, folder, monkeypatch, caplog):
         """Those that come last are lost, and the history knows how many."""
+        caplog.set_level(logging.INFO)
         monkeypatch.setattr(module, "MOST_WAITING", 2)
         monkeypatch.setattr(module, "RETRY_S", PATIENCE_S)
         stuck = Stuck(file, sqlite3.OperationalError("database is locked"))
@@ -280,6 +296,19 @@ class TestWriter:
         assert rows_in(folder) == [("one",), ("two",)]
         with read_history(folder) as sql:
             assert sql.execute("SELECT runs FROM lost").fetchall() == [(2,)]
+        assert "the history is written again; 2 runs were lost" in caplog.messages
+
+    def test_its_thread_ends_with_the_process(self, keep, observers, monkeypatch):
+        """It is called by its work, and holds up nobody; what waits is written at the exit."""
+        kept = set()
+        monkeypatch.setattr(module, "atexit", SimpleNamespace(register=kept.add, unregister=kept.discard))
+        writer = keep()
+        assert writer._thread is None
+        ended_run(observers)
+        assert (writer._thread.name, writer._thread.daemon) == ("history", True)
+        assert kept == {writer.close}
+        writer.close(PATIENCE_S)
+        assert kept == set() and not writer._thread.is_alive()
 
     def test_rows_that_cannot_be_written(self, keep, observers, file, folder, caplog, monkeypatch):
         """They are lost alone, and counted."""
@@ -301,6 +330,9 @@ class TestWriter:
         writer.close(PATIENCE_S)
         assert rows_in(folder) == [("one",), ("two",)]
         assert caplog.text.count("a run could not be written to the history") == 1
+        with read_history(folder) as sql:
+            assert sql.execute("SELECT runs FROM lost").fetchall() == [(1,)]
+        assert writer.lost == 0
 
     def test_numbers_beyond_all_sense(self, file, folder):
         """A backend's or a price list's; the database can hold them."""
@@ -333,6 +365,8 @@ class TestWriter:
         writer.close(PATIENCE_S)
         assert rows_in(folder) == [("mira",)]
         assert "could not be written to the history" in caplog.text
+        with read_history(folder) as sql:
+            assert sql.execute("SELECT sum(runs) FROM lost").fetchone() == (1,)
 
     def test_a_file_that_stays_locked(self, keep, observers, folder):
         """Closing gives up; nothing hangs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 
 import pytest
@@ -34,7 +35,8 @@ def test_keys_are_scoped_by_the_api_key():
     """Two clients that use the same key do not disturb each other."""
     assert scoped_key("k", None) == "anon:k"
     assert scoped_key("k", "one") != scoped_key("k", "two")
-    assert "one" not in scoped_key("k", "one")
+    assert scoped_key("k", "one") == f"{hashlib.sha256(b'one').hexdigest()[:16]}:k"
+    assert scoped_key("k", "o\ud83d") != scoped_key("k", "o")
 
 
 def test_a_retry_cancels_the_request_that_still_runs(service, cancellation):
@@ -43,6 +45,7 @@ def test_a_retry_cancels_the_request_that_still_runs(service, cancellation):
     assert service.admit("k", "first") is None
     assert service.admit("k", "second") == "first"
     assert cancellation.is_cancelled("first")
+    assert cancellation.reason("first") == "a newer request with its key"
     assert service.bindings() == {"k": "second"}
 
 
@@ -69,6 +72,19 @@ def test_a_displaced_request_leaves_its_successors_binding(service):
     assert service.bindings() == {}
 
 
+def test_whether_a_request_that_runs_holds_a_key(service, cancellation):
+    """From its admission until it is released or has ended."""
+    assert not service.is_held("k")
+    cancellation.begin("first")
+    service.admit("k", "first")
+    assert service.is_held("k")
+    service.release("k", "first")
+    assert not service.is_held("k")
+    service.admit("k", "first")
+    cancellation.acknowledge_cancellation("first")
+    assert not service.is_held("k")
+
+
 def test_the_oldest_binding_is_dropped_at_the_limit(service, caplog):
     """With a warning, and without cancelling."""
     with caplog.at_level(logging.WARNING):
@@ -76,7 +92,9 @@ def test_the_oldest_binding_is_dropped_at_the_limit(service, caplog):
             service.admit(f"k{number}", f"r{number}")
     assert len(service.bindings()) == MAX_BINDINGS
     assert "k0" not in service.bindings()
-    assert "the oldest was dropped" in caplog.text
+    assert [record.getMessage() for record in caplog.records] == [
+        "there are more than 1024 idempotency keys, so the oldest was dropped"
+    ]
 
 
 @pytest.mark.parametrize(("age_s", "left"), [(900.0, ["old", "new"]), (900.5, ["new"])])

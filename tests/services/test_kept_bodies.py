@@ -10,9 +10,11 @@ from Middleware.api.requests.repeats import split_address, without_lost_pictures
 from Middleware.services.kept_bodies import (
     ASKED_LIMIT,
     BODY_LIMIT,
+    HEAD_BYTES,
     PICTURE_LIMIT,
     asked_to_hold,
     asked_to_keep,
+    kept_body,
 )
 
 LARGE = "iVBORw0KGgo" * 10_000
@@ -23,6 +25,23 @@ def body(*images, text="Look"):
     parts = [{"type": "image_url", "image_url": {"url": image}} for image in images]
     content = [{"type": "text", "text": text}, *parts]
     return json.dumps({"model": "m", "messages": [{"role": "user", "content": content}]}).encode()
+
+
+def test_the_limits_in_bytes():
+    """As docs name them: 96 and 32 KB of a call, 1 MB of a client's body, pictures up to 64 KB."""
+    assert (HEAD_BYTES, BODY_LIMIT - HEAD_BYTES, ASKED_LIMIT, PICTURE_LIMIT) == (
+        96 * 1024,
+        32 * 1024,
+        1024**2,
+        64 * 1024,
+    )
+
+
+@pytest.mark.parametrize("left_out", [0, 1, 5])
+def test_of_a_long_body_the_beginning_and_the_end(left_out):
+    """One that just fits is whole."""
+    head, tail = b"h" * (96 * 1024), b"t" * (32 * 1024)
+    assert kept_body(head + b"m" * left_out + tail) == (head + tail, left_out)
 
 
 class TestHeld:
@@ -37,6 +56,14 @@ class TestHeld:
         kept, left_out = asked_to_hold(asked)
         url = f"data:image/png;base64,[left out: {ASKED_LIMIT} characters]"
         assert kept == body(url) and left_out == 0
+
+    @pytest.mark.parametrize("more", [0, 1])
+    def test_what_just_fits_without_its_pictures_is_whole(self, more):
+        """One byte more, and only its ends are held."""
+        bare = body(f"[left out: {ASKED_LIMIT} characters]", text="")
+        asked = body("A" * ASKED_LIMIT, text=" " * (ASKED_LIMIT - len(bare) + more))
+        kept, left_out = asked_to_hold(asked)
+        assert (len(kept), left_out) == ((BODY_LIMIT, len(asked) - BODY_LIMIT) if more else (ASKED_LIMIT, 0))
 
     def test_beyond_that_its_ends(self):
         kept, left_out = asked_to_hold(b"x y" * ASKED_LIMIT)

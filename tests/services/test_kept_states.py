@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from Middleware.services import kept_states
 from Middleware.services.discussion_store import DiscussionStore
 from Middleware.services.kept_states import KeptStates
 
@@ -78,6 +79,34 @@ class TestKeeping:
         kept = tmp_path / ".undo" / states.keep(NAMES)
         modes = [stat.S_IMODE(path.stat().st_mode) for path in (kept, kept / "a.json")]
         assert modes == [0o700, 0o600]
+        states.begin(kept.name)
+        paths = [tmp_path / ".undo", kept / "names", tmp_path / ".undo" / "unfinished"]
+        assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o700, 0o600, 0o600]
+        (tmp_path / "a.json").unlink()
+        states.put_back(kept.name)
+        assert stat.S_IMODE((tmp_path / "a.json").stat().st_mode) == 0o600
+
+    def test_the_disk_knows_of_a_state_when_it_is_made_and_when_it_counts_no_more(
+        self, states, tmp_path, monkeypatch
+    ):
+        """Else it could be gone after a power cut, or a whole correction be undone."""
+        synced = []
+        monkeypatch.setattr(kept_states, "sync_folder", synced.append)
+        states.keep(NAMES)
+        assert synced == [tmp_path / ".undo"]
+        states.end()
+        assert synced == [tmp_path / ".undo"] * 2
+
+    def test_a_database_that_never_was_is_not_made(self, states, tmp_path):
+        states.put_back(states.keep(NAMES))
+        assert not (tmp_path / "facts.db").exists()
+
+    def test_all_go(self, states, tmp_path):
+        """Also what is unfinished; where there is nothing, nothing happens."""
+        states.remove()
+        states.begin(states.keep(NAMES))
+        states.remove()
+        assert not (tmp_path / ".undo").exists() and states.states == []
 
     def test_the_last_one_that_is_put_back_leaves_no_folder(self, states, tmp_path):
         first, second = states.keep(NAMES), states.keep(NAMES)
@@ -130,6 +159,29 @@ class TestKilled:
         half.kept_states.undo_unfinished()
         half.settle()
         assert half.read_json("a.json", "") == "old"
+
+    def test_where_nothing_is_unfinished_nothing_is_undone(self, store, tmp_path):
+        """Nor where the folder cannot be one."""
+        assert store.kept_states.undo_unfinished() is False
+        (tmp_path / ".undo").write_text("mine")
+        assert KeptStates(tmp_path, lambda name: tmp_path / name).undo_unfinished() is False
+
+    def test_a_mark_that_names_no_state_is_removed_alone(self, store):
+        """Nothing outside of the states goes with it."""
+        state = store.kept_states.keep(NAMES)
+        (store.folder / "mine").mkdir()
+        store.kept_states.begin("../mine")
+        assert store.kept_states.undo_unfinished() is True
+        assert (store.folder / "mine").is_dir()
+        assert (store.kept_states.states, store.kept_states.has_unfinished) == ([state], False)
+
+    def test_whoever_corrects_may_read_and_write_meanwhile(self, store):
+        """Nothing of it is undone for itself."""
+        with store.correct(NAMES) as state:
+            store.update_json("a.json", lambda _: "new", "")
+            store.settle()
+            store.undo_unfinished()
+            assert store.read_json("a.json", "") == "new" and store.kept_states.states == [state]
 
     def test_what_raises_changes_nothing(self, store):
         with pytest.raises(ZeroDivisionError), store.correct(NAMES):

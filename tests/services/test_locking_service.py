@@ -373,6 +373,6 @@ class TestStart:
         monkeypatch.setattr(locking_service.os, "kill", kill)
         assert locking_service.process_lives(os.getpid()) is lives
 
-    def test_processes_are_not_asked_where_asking_would_end_them(self, monkeypatch):
+    def test_processes_are_not_asked_where_asking_would_end_them(self, monkeypatch, dead_pid):
         monkeypatch.setattr(locking_service.os, "name", "nt")
-        assert locking_service.process_lives(-1) is True
+        assert locking_service.process_lives(dead_pid) is True

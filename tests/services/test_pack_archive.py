@@ -197,6 +197,48 @@ def test_a_size_that_lies_unpacks_no_more_than_fits(tmp_path: Path, monkeypatch:
         read_pack(forged.write(tmp_path / "forged.zip"))
 
 
+def scripts(count: int, size: int = 1) -> Pack:
+    """A pack of a user file and so many scripts, which is of `2 + count * size` bytes."""
+    files = {f"scripts/s{number}.py": b"x" * size for number in range(count)}
+    return replace(PACK, files={USER: b"{}", **files}, masked={})
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "fitting", "too_large"),
+    [("MOST_FILES", 4, scripts(3), scripts(4)), ("MOST_BYTES", 1000, scripts(2, 499), scripts(1, 999))],
+    ids=["files", "bytes"],
+)
+def test_as_much_as_a_pack_may_hold(
+    monkeypatch: pytest.MonkeyPatch, name: str, most: int, fitting: Pack, too_large: Pack
+) -> None:
+    """Is written and read; one file, or one byte, more is not."""
+    forged = pack_bytes(too_large)
+    monkeypatch.setattr(pack_archive, name, most)
+    assert read_pack(pack_bytes(fitting)) == fitting
+    for refused in (lambda: pack_bytes(too_large), lambda: read_pack(forged)):
+        with pytest.raises(
+            PackRefused, match="it is too large: a pack holds at most 2000 files of 32 MB together"
+        ):
+            refused()
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("ann", "ann.pack.zip"), ("ann:Draft", "ann-Draft.pack.zip"), ("a/b", "a-b.pack.zip")]
+)
+def test_the_file_of_a_pack(name: str, file: str) -> None:
+    """A name that every system can hold."""
+    assert pack_archive.file_name(name) == file
+
+
+def test_the_files_in_it_are_plain_ones_without_a_time() -> None:
+    """Of a system that has modes: readable for everybody, written by their owner."""
+    with zipfile.ZipFile(io.BytesIO(pack_bytes(PACK))) as archive:
+        for info in archive.infolist():
+            assert info.external_attr >> 16 == stat.S_IFREG | 0o644
+            assert (info.create_system, info.date_time) == (3, (1980, 1, 1, 0, 0, 0))
+            assert info.compress_type == zipfile.ZIP_DEFLATED
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

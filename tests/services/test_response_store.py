@@ -116,6 +116,16 @@ class TestKeeping:
             put(store, None, response("b", text=odd))
         assert kept(store, "ab") == "a"
         assert "could not be kept" in caplog.text and "xxx" not in caplog.text
+        assert not store.is_running(None, "resp_b")
+
+    def test_what_is_as_large_as_all_that_may_be_kept(self, make):
+        """It fits; one byte more does not."""
+        store = make()
+        put(store, None, response("a"))
+        for missing, left in ((0, "a"), (1, "")):
+            tight = make(most_bytes=held(store)[1] - missing)
+            put(tight, None, response("a"))
+            assert kept(tight, "a") == left
 
 
 class TestLimits:
@@ -128,6 +138,29 @@ class TestLimits:
         store.chain(None, "resp_b")
         put(store, None, response("d"))
         assert kept(store, "abcd") == "abd"
+
+    def test_what_goes_goes_at_once(self, make, clock):
+        """Not only when somebody looks."""
+        store = make(most=2)
+        for name in "abc":
+            put(store, None, response(name))
+        assert held(store)[0] == 2
+        clock[0] = LIFETIME_S + 1
+        put(store, None, response("d"))
+        assert held(store)[0] == 1
+
+    def test_what_is_too_old_was_none_when_it_is_deleted(self, make, clock):
+        store = make()
+        put(store, None, response("a"))
+        clock[0] = LIFETIME_S + 1
+        assert store.delete(None, "resp_a") is False
+
+    def test_a_chain_that_is_too_old_is_missing(self, make, clock):
+        store = make()
+        put(store, None, response("a"))
+        clock[0] = LIFETIME_S + 1
+        with pytest.raises(UnknownResponse, match=r"^no response 'resp_a' is stored$"):
+            store.chain(None, "resp_a")
 
     def test_bytes(self, make):
         """As many of the oldest go as the new one needs."""

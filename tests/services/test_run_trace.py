@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from Middleware.common.request_context import RequestContext
+from Middleware.services.chat_marks import mark_of_chat
 from Middleware.services.kept_bodies import BODY_LIMIT, HEAD_BYTES
 from Middleware.services.node_trace import CallTrace, NodeTrace
 from Middleware.services.run_trace import Observers, TracedBranch
@@ -196,6 +197,67 @@ class TestRun:
             "ended",
         ]
 
+    @pytest.mark.parametrize("state", ["failed", "went_on", "kept", "running"])
+    def test_only_a_node_that_runs_is_answering(self, observers, state):
+        """One that has ended has ended."""
+        observers.observe(Seen())
+        run = observers.begin("r1", "/api/chat")
+        at = run.node(NodeTrace("w", 1, "Standard", state=state))
+        at.note_first_text(None)
+        assert at.node.state == ("answering" if state == "running" else state)
+        assert (run.counter, run.text_so_far, run.state) == (None, None, "answering")
+
+    def test_a_text_may_come_from_no_node(self, observers):
+        seen = Seen()
+        observers.observe(seen)
+        run = observers.begin("r1", "/api/chat")
+        run.note_first_text(Sent("one two"))
+        assert seen.told[-1] == ("first_text", None) and run.first_text
+        assert run.counter() == 2 and run.text_so_far is None  # nobody keeps texts
+
+    def test_when_it_asks_for_a_slot(self, observers):
+        """Before it gets one."""
+        observers.observe(Seen())
+        run = observers.begin("r1", "/api/chat")
+        assert run.queued == 0.0
+        run.enter_line()
+        run.begin()
+        assert 0 < run.arrived <= run.queued <= run.begun
+
+    def test_it_settles_behind_its_end(self, observers):
+        seen = Seen()
+        observers.observe(seen)
+        run = observers.begin("r1", "/api/chat")
+        run.end("done")
+        run.settle()
+        assert [what for what, _ in seen.told] == ["arrived", "ended", "settled"]
+
+    @pytest.mark.parametrize("private", [False, True])
+    def test_where_its_chat_is(self, observers, private):
+        """Of a private one there is a mark, and neither its id nor its folder."""
+        observers.observe(Seen())
+        run = named(observers.begin("r1", "/api/chat"), privacy=private)
+        run.runs("Main", answers=False, discussion="d")
+        run.note_chat("d", "62af8704764faf8e", 3)
+        facts = (run.turn, run.discussion, run.chat_folder, run.chat_mark)
+        assert facts == (
+            (3, "", None, mark_of_chat("mira", "d")) if private else (3, "d", "62af8704764faf8e", "")
+        )
+        assert run.answering == ""
+
+    def test_without_a_chat(self, observers):
+        observers.observe(Seen())
+        run = named(observers.begin("r1", "/api/chat"))
+        run.runs("Main", answers=True, discussion=None)
+        assert (run.discussion, run.chat_folder, run.chat_mark, run.turn) == ("", None, "", 0)
+
+    @pytest.mark.parametrize("keeps_text", [False, True])
+    def test_headers_are_kept_where_texts_are(self, observers, keeps_text):
+        observers.observe(Seen(keeps_text))
+        run = observers.begin("r1", "/api/chat")
+        run.name(request(), front="x", stream=True, asked=b"", headers={"X-A": "1"})
+        assert run.headers == ({"X-A": "1"} if keeps_text else {})
+
     def test_the_first_workflow_and_the_one_that_answers(self, observers):
         """With routing they are two."""
         observers.observe(Seen())
@@ -225,8 +287,13 @@ class TestNode:
         call = at.call(CallTrace("model", "Big", "x", "m"))
         call.note_body("http://h/1", b"one", {"A": "1"})
         before = list(run.nodes[0].warnings)
-        call.note_body("http://h/1", b"two", {"A": "1"}, amended=True)
+        call.note_body("http://h/2", b"two", {"A": "2"}, amended=True)
         call.end("stop")
+        assert (call.call.url, call.call.tries, call.call.outcome) == ("http://h/2", 2, "stop")
+        assert call.call.headers == (None if private else {"A": "2"})
+        assert call.call.begun <= call.call.sent <= call.call.ended
+        call.end("done", 5.0)
+        assert call.call.ended == 5.0
         assert call.call.body == (b"" if private else b"two") and run.nodes[0].calls == [call.call]
         told = [] if private else ["endpoint 'Big' refused a request body and was sent another one"]
         assert (before, run.nodes[0].warnings) == ([], told)
@@ -337,6 +404,8 @@ class TestWaiting:
         assert run.said == self.TEXT[:80].strip()
         run.name(request(), front="x", stream=True, asked=b"", said="one\n  line")
         assert run.said == "one line"
+        run.name(request(), front="x", stream=True, asked=b"", said="a" + " " * 160 + "b")
+        assert run.said == "a"  # what is far off is not looked at
         run.name(request(privacy=True), front="x", stream=True, asked=b"", said="secret")
         assert run.said == ""
 

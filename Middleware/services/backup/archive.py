@@ -108,6 +108,7 @@ class ArchiveWriter:
 
     def __init__(self, archive: zipfile.ZipFile, manifest: Manifest, work: Path) -> None:
         self._archive, self.manifest, self.work = archive, manifest, work
+        self._left_out: set[LeftOut] = set()
 
     def add(self, name: str, source: IO[bytes], facts: os.stat_result) -> None:
         """A file of these contents, from where `source` stands; mode and time are those of `facts`."""
@@ -125,8 +126,11 @@ class ArchiveWriter:
         )
 
     def leave_out(self, path: Path | str, why: str, *, trouble: bool = False) -> None:
-        told = os.fsencode(path).decode("utf-8", "backslashreplace")
-        self.manifest.left_out.append(LeftOut(told, why, trouble))
+        """List it in the manifest, once: folders of discussions are looked through several times."""
+        told = LeftOut(os.fsencode(path).decode("utf-8", "backslashreplace"), why, trouble)
+        if told not in self._left_out:
+            self._left_out.add(told)
+            self.manifest.left_out.append(told)
 
 
 def _zip_time(seconds: float) -> tuple[int, int, int, int, int, int]:
@@ -308,4 +312,4 @@ def _is_part(part: str) -> bool:
     r"""A plain name. Unlike the name of a discussion it may hold `\` and `:`, where the system can hold it:
     that is asked before anything is written.
     """
-    return is_flat_name(part.replace("\\", "_").replace(":", "_")) and part not in ("", ".", "..")
+    return is_flat_name(part.replace("\\", "_").replace(":", "_"))

@@ -43,6 +43,7 @@ _LOG = re.compile(r"wilmerai\.log(\.\d+)?")
 DATABASE_PARTS = ("-wal", "-shm", "-journal")
 """End the names of what SQLite keeps beside a database."""
 _SQLITE = b"SQLite format 3\0"
+LEADS_BACK = "a link to a folder above it"
 _ROUNDS = 5
 """How often a folder of discussions is looked through again for those that were renamed meanwhile."""
 
@@ -133,7 +134,7 @@ class _Taking:
         if not entry.is_folder:
             self._take_file(entry.path, entry.name)
         elif self._leads_back(entry.path):
-            self._writer.leave_out(entry.path, "a link to a folder above it")
+            self._writer.leave_out(entry.path, LEADS_BACK)
         else:
             self._take_folder(entry.path, entry.name)
 
@@ -159,7 +160,7 @@ class _Taking:
             facts, is_link = path.lstat(), path.is_symlink()
             real = os.path.realpath(path)
             if is_link and not self._is_inside(real):
-                self._writer.leave_out(path, f"a link to {os.readlink(path)}, outside of what is backed up")
+                self._writer.leave_out(path, _link_outside(path))
                 return None
             facts = path.stat() if is_link else facts
         except FileNotFoundError:
@@ -198,6 +199,12 @@ class _Taking:
 
     def _is_inside(self, real: str) -> bool:
         return any(real == root or real.startswith(os.path.join(root, "")) for root in self._roots)
+
+    def _why_not_followed(self, link: Path) -> str | None:
+        """Why a link to a folder of discussions is left out; None: it is not."""
+        if not self._is_inside(os.path.realpath(link)):
+            return _link_outside(link)
+        return LEADS_BACK if self._leads_back(link) else None
 
     def _leads_back(self, folder: Path) -> bool:
         """Whether a link leads to a folder above it: who walks in would walk for ever."""
@@ -294,8 +301,8 @@ class _Taking:
                 continue
             if os.path.realpath(path) in self._kept_out | self._roots:
                 continue
-            if path.is_symlink() and (not self._is_inside(os.path.realpath(path)) or self._leads_back(path)):
-                self._writer.leave_out(path, f"a link to {os.readlink(path)}, outside of what is backed up")
+            if path.is_symlink() and (why := self._why_not_followed(path)):
+                self._writer.leave_out(path, why)
                 continue
             below = f"{relative}/{child}" if relative else child
             if any(not entry.is_dir() for entry in _children(path)):
@@ -333,6 +340,10 @@ class _Taking:
         if database.parent != store.folder and database.is_file():
             self._elsewhere_taken.add(os.path.realpath(database))
             self._take_file(database, f"{root.name}/{discussion_id}/{VECTOR_DATABASE}")
+
+
+def _link_outside(link: Path) -> str:
+    return f"a link to {os.readlink(link)}, outside of what is backed up"
 
 
 def _is_whole(database: Path) -> bool:

@@ -7,7 +7,7 @@ at (it could take for ever), and what is no schema fits everything. Source: spec
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -50,7 +50,20 @@ def argument_breaches(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
         return []
     if is_deep(arguments):
         return []
-    return [breach for found in _check_of(text)(arguments) for breach in _breaches_of(found, schema)]
+    breaches = [breach for found in _check_of(text)(arguments) for breach in _breaches_of(found, schema)]
+    return _each_missing_once(breaches)
+
+
+def _each_missing_once(breaches: Iterable[Breach]) -> list[Breach]:
+    """The check finds fault once for each property that is missing, and each time with all of them."""
+    kept: list[Breach] = []
+    missing: set[tuple[tuple[str | int, ...], str]] = set()
+    for breach in breaches:
+        if breach.missing and (breach.path, breach.missing) in missing:
+            continue
+        missing.add((breach.path, breach.missing))
+        kept.append(breach)
+    return kept
 
 
 def sentence_of_breach(breach: Breach) -> str:

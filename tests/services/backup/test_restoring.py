@@ -78,6 +78,11 @@ class TestUnits:
         made = plan("public/Configs/old.json", "config/new.json", public="P", config="P/Configs")
         assert (units(made), made.aside) == (["P/Configs/new.json"], ["public/Configs/old.json"])
 
+    def test_a_root_that_is_not_wanted_is_not_restored(self, plan):
+        """Nor does it count."""
+        made = plan("public/a", "config/x.json", "config/y.json", config="C")
+        assert (units(made), made.size) == (["C/x.json", "C/y.json"], 2)
+
     def test_two_files_for_one_place(self, plan):
         with pytest.raises(BackupRefused, match="would both become"):
             plan("discussions/t/a", "discussions-2/t/a", **{"discussions": "D", "discussions-2": "D"})
@@ -93,6 +98,28 @@ class TestNames:
             f"config/{name}/x.json: Windows cannot have a file or folder of the name {name!r}"
         ]
         assert refused_names(made, windows=False) == []
+        assert refused_names(made) == refused_names(made, windows=os.name == "nt")
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows has names of another form")
+    def test_a_name_that_no_bytes_can_hold(self, plan):
+        assert refused_names(plan("config/\ud800", config="C")) == [
+            "config/\ud800: this system cannot write such a name"
+        ]
+
+    @pytest.mark.parametrize(
+        ("beside", "folds"), [("", False), ("a folder", False), ("the same folder", True)]
+    )
+    @pytest.mark.parametrize("place", ["Ab", "Ab/1", "Ab/1/Gone"], ids=["itself", "no-letters", "not-there"])
+    def test_whether_letters_count_is_asked_of_the_disk(self, tmp_path, place, beside, folds):
+        """By the nearest name above that has letters: is its other form the same folder?"""
+        if restoring._folds_case(tmp_path):
+            pytest.skip("this disk takes both for one name")
+        (tmp_path / "Ab" / "1").mkdir(parents=True)
+        if beside == "a folder":
+            (tmp_path / "aB").mkdir()
+        elif beside:
+            (tmp_path / "aB").symlink_to("Ab")
+        assert restoring._folds_case(tmp_path / place) is folds
 
     def test_two_names_that_are_one_here(self, plan, monkeypatch):
         monkeypatch.setattr(restoring, "_folds_case", lambda folder: True)
@@ -199,6 +226,33 @@ class TestTheExchange:
         assert seen == [("config", {"a": "new"}), ("public", {"one/x": "new"})]
         assert tree(tmp_path) == before and not (tmp_path / "new").exists()
 
+    def test_the_version_takes_the_place_of_the_one_before(self, plan, home):
+        (home / VERSION_FILE).write_text("1.0.0")
+        assert run_restore(Unpacking(), plan(*self.NAMES, public="P"), b"2.0.0", lambda roots: True)
+        assert (home / VERSION_FILE).read_text() == "2.0.0"
+
+    def test_a_part_of_a_database_that_the_backup_has_stays(self, plan, home):
+        """Under its name comes what was backed up."""
+        made = plan(*self.NAMES, "public/one.db-wal", public="P")
+        assert run_restore(Unpacking(), made, None, lambda roots: True)
+        assert tree(home)["one.db-wal"] == "new"
+
+    def test_a_link_in_a_folder_that_the_backup_does_not_have_goes_along(self, plan, home, tmp_path):
+        (home / "one/deep/er").mkdir(parents=True)
+        for link, to in (("far", "elsewhere"), ("farther", "elsewhere/far")):
+            (home / "one/deep/er" / link).symlink_to(tmp_path / to)
+        run_restore(Unpacking(), plan(*self.NAMES, public="P"), None, lambda roots: True)
+        assert sorted(path.name for path in (home / "one/deep/er").iterdir()) == ["far", "farther"]
+
+    def test_a_link_that_is_exchanged_itself_is_not_walked(self, plan, home, tmp_path):
+        """What lies where it leads stays as it is."""
+        (tmp_path / "elsewhere/inner").symlink_to(tmp_path / "elsewhere/far")
+        shutil.rmtree(home / "one")
+        (home / "one").symlink_to(tmp_path / "elsewhere")
+        run_restore(Unpacking(), plan(*self.NAMES, public="P"), None, lambda roots: True)
+        assert not (home / "one").is_symlink()
+        assert [path.name for path in (home / "one").iterdir()] == ["x"]
+
     def test_an_error_changes_nothing(self, plan, home, tmp_path):
         before = tree(tmp_path)
 
@@ -241,7 +295,19 @@ class TestTheExchange:
         """Beside the unpacked files, as links; afterwards it does not."""
         unpacked = tmp_path / "unpacked"
         (unpacked / "one").mkdir(parents=True)
-        with show_what_stays(plan(*self.NAMES, public="P"), {"public": unpacked}):
-            assert sorted(path.name for path in unpacked.iterdir()) == ["kept", "one", "one.db-wal"]
+        (home / "gone").symlink_to(home / "nowhere")
+        with show_what_stays(
+            plan(*self.NAMES, public="P", config="none"), {"public": unpacked, "config": unpacked}
+        ):
+            assert sorted(path.name for path in unpacked.iterdir()) == ["gone", "kept", "one", "one.db-wal"]
             assert (unpacked / "kept/a").read_text() == "old"
         assert [path.name for path in unpacked.iterdir()] == ["one"]
+
+    def test_nothing_shows_where_links_cannot_be_made(self, plan, home, tmp_path, monkeypatch):
+        def refuse(self, target, target_is_directory=False):
+            raise OSError(1, "Operation not permitted")
+
+        monkeypatch.setattr(Path, "symlink_to", refuse)
+        (tmp_path / "unpacked").mkdir()
+        with show_what_stays(plan(*self.NAMES, public="P"), {"public": tmp_path / "unpacked"}):
+            assert list((tmp_path / "unpacked").iterdir()) == []

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import sys
 import threading
 import zipfile
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +63,22 @@ class TestOldPlaces:
         store.path("vector_memory.db").rename(public / "trip_vector_memory.db")
         names, _ = take(root, Root("public", public))
         assert names == ["discussions/trip/vector_memory.db"]
+
+    def test_a_flat_link_out_of_all_roots_is_not_followed(self, root, take, tmp_path):
+        """Whatever it is called."""
+        (tmp_path / "secret").write_text("[]")
+        (root.path / "trip_memories.json").symlink_to(tmp_path / "secret")
+        names, manifest = take(root)
+        why = f"a link to {tmp_path / 'secret'}, outside of what is backed up"
+        assert names == [] and why in [each.why for each in manifest.left_out]
+
+    @pytest.mark.parametrize("name", [".making-1", ".importing-1", ".restoring-1"])
+    def test_a_discussion_that_is_being_made_is_none(self, root, take, name):
+        (root.path / name).mkdir()
+        (root.path / name / "memories.json").write_text("[]")
+        (root.path / "kim" / name).mkdir(parents=True)
+        (root.path / "kim" / name / "memories.json").write_text("[]")
+        assert take(root)[0] == []
 
     def test_flat_files_stay_flat(self, root, take):
         """Any root may have them."""
@@ -171,6 +192,158 @@ class TestWhatIsLeftOut:
         assert (names, manifest.left_out) == ([f"public/{name}"], [])
 
 
+class TestWhatIsNotWanted:
+    """Or cannot be taken: it is named with the reason."""
+
+    @pytest.fixture
+    def public(self, tmp_path):
+        (tmp_path / "Public").mkdir()
+        (tmp_path / "Public" / "kept.txt").write_text("x")
+        return tmp_path / "Public"
+
+    @pytest.fixture
+    def left_out(self, public, tmp_path):
+        def take(**more):
+            manifest = take_backup(
+                more.pop("target", tmp_path / "a.zip"),
+                [Root("public", public)],
+                Manifest("1", "", "", {}),
+                **more,
+            )
+            assert list(manifest.files) == ["public/kept.txt"]
+            return [(each.path, each.why, each.trouble) for each in manifest.left_out]
+
+        return take
+
+    @pytest.mark.parametrize("name", ["notes", "today.log"])
+    def test_what_the_caller_keeps_out(self, public, left_out, name):
+        """Folders and files."""
+        (public / name).mkdir() if name == "notes" else (public / name).touch()
+        why = "logs, this backup itself, or not wanted"
+        assert left_out(kept_out=[public / name]) == [(str(public / name), why, False)]
+
+    def test_the_backup_itself(self, public, left_out):
+        """And the folder in which it is made."""
+        said = left_out(target=public / "mine.zip")
+        assert [(why, trouble) for _, why, trouble in said] == [
+            ("logs, this backup itself, or not wanted", False)
+        ]
+        assert said[0][0].startswith(str(public / ".headrace-backup-"))
+
+    def test_the_vectors_of_discussions_where_no_discussions_are_taken(self, public, left_out):
+        (public / "trip_vector_memory.db").touch()
+        assert left_out() == [(str(public / "trip_vector_memory.db"), "not wanted", False)]
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+    def test_what_is_no_plain_file(self, public, left_out):
+        os.mkfifo(public / "pipe")
+        assert left_out() == [(str(public / "pipe"), "not a plain file", False)]
+
+    def test_a_link_to_nothing(self, public, left_out):
+        (public / "link").symlink_to(public / "gone")
+        assert left_out() == [(str(public / "link"), "a link to nothing", False)]
+
+    def test_a_link_to_a_folder_above_it(self, public, left_out):
+        (public / "a").mkdir()
+        (public / "a" / "link").symlink_to(public / "a")
+        assert left_out() == [(str(public / "a" / "link"), "a link to a folder above it", False)]
+
+    def test_a_link_out_of_what_is_backed_up(self, public, left_out, tmp_path):
+        """Also to a folder whose name begins like that of a root."""
+        (tmp_path / "Public2").mkdir()
+        (public / "link").symlink_to(tmp_path / "Public2")
+        why = f"a link to {tmp_path / 'Public2'}, outside of what is backed up"
+        assert left_out() == [(str(public / "link"), why, False)]
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+    @pytest.mark.parametrize("is_folder", [True, False], ids=["folder", "file"])
+    def test_a_name_that_is_not_utf_8_is_a_trouble(self, public, left_out, is_folder):
+        """Somebody should rename it."""
+        odd = public / os.fsdecode(b"\xff")
+        odd.mkdir() if is_folder else odd.touch()
+        assert left_out() == [(f"{public}/\\xff", "its name is not UTF-8", True)]
+
+    @pytest.mark.parametrize("what", ["folder", "entry", "file"])
+    def test_what_cannot_be_read_is_a_trouble(self, public, left_out, monkeypatch, what):
+        """With the system's reason; the rest is taken."""
+        odd = public / "odd"
+        odd.mkdir() if what == "folder" else odd.touch()
+
+        def refused(call):
+            def look(path, *words, **more):
+                if str(path) == str(odd):
+                    raise PermissionError(13, "Permission denied", str(path))
+                return call(path, *words, **more)
+
+            return look
+
+        if what == "folder":
+            monkeypatch.setattr(os, "listdir", refused(os.listdir))
+        else:
+            name = {"entry": "lstat", "file": "open"}[what]
+            monkeypatch.setattr(Path, name, refused(getattr(Path, name)))
+        assert left_out() == [(str(odd), "Permission denied", True)]
+
+    def test_a_backup_that_cannot_be_written_is_an_error(self, public, left_out, monkeypatch):
+        """No trouble of the file that was about to be taken."""
+
+        def fail(self, *words):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(ArchiveWriter, "add", fail)
+        with pytest.raises(OSError, match="No space left"):
+            left_out()
+
+
+class TestSecrets:
+    """Config files are masked; where they held secrets is told."""
+
+    @staticmethod
+    def mask(raw):
+        return None if raw == b"no text" else (raw.replace(b"secret", b"***"), ["/key"] * (b"secret" in raw))
+
+    @pytest.mark.parametrize(
+        ("root", "name", "masked"),
+        [
+            ("config", "Users/ana.json", True),
+            ("public", "ConfigBackups/ana.json", True),
+            ("public", "Notes/ana.json", False),
+            ("discussions", "configs/ana.json", False),
+        ],
+    )
+    def test_of_which_files(self, tmp_path, root, name, masked):
+        place = tmp_path / "root" / name
+        place.parent.mkdir(parents=True)
+        place.write_bytes(b"a secret")
+        place.with_name("plain.json").write_bytes(b"none")
+        manifest = take_backup(
+            tmp_path / "a.zip", [Root(root, tmp_path / "root")], Manifest("1", "", "", {}), mask=self.mask
+        )
+        assert manifest.masked == ({f"{root}/{name}": ["/key"]} if masked else {})
+        with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+            assert archive.read(f"{root}/{name}") == (b"a ***" if masked else b"a secret")
+
+    def test_what_is_no_text_is_left_out(self, tmp_path):
+        (tmp_path / "C").mkdir()
+        (tmp_path / "C" / "x.bin").write_bytes(b"no text")
+        manifest = take_backup(
+            tmp_path / "a.zip", [Root("config", tmp_path / "C")], Manifest("1", "", "", {}), mask=self.mask
+        )
+        why = "it is no text, so that nobody knows which secrets it holds"
+        assert [(each.why, each.trouble) for each in manifest.left_out] == [(why, False)]
+        assert manifest.files == {}
+
+
+def test_a_backup_knows_its_roots_and_the_bits_of_their_folders(tmp_path, take):
+    """As they are named by the user, if they are."""
+    (tmp_path / "P" / "a").mkdir(parents=True)
+    (tmp_path / "P" / "a").chmod(0o750)
+    (tmp_path / "P" / "a" / "x").touch()
+    _, manifest = take(Root("public", tmp_path / "P", written="~/P"))
+    assert manifest.roots == {"public": {"path": str(tmp_path / "P"), "written": "~/P"}}
+    assert set(manifest.folders) == {"public", "public/a"} and manifest.folders["public/a"] == 0o750
+
+
 def test_the_version_at_the_top_is_not_taken_and_not_missed(tmp_path, take):
     """Who restores writes it anew. A file of this name further down is somebody's own."""
     public = tmp_path / "Public"
@@ -237,6 +410,42 @@ class TestLinks:
         (root.path / "link").symlink_to(tmp_path / place)
         names, manifest = take(root)
         assert names == ["discussions/trip/memories.json"]
-        told = {(each.path, each.why) for each in manifest.left_out if each.why != "a lock"}
+        told = [(each.path, each.why) for each in manifest.left_out if each.why != "a lock"]
         why = f"a link to {tmp_path / place}, outside of what is backed up"
-        assert told == {(str(root.path / "link"), why)} and manifest.troubles == []
+        assert told == [(str(root.path / "link"), why)] and manifest.troubles == []
+
+    def test_back_within_the_folder_of_a_key(self, root, take):
+        """It leads to nothing new, which is another reason."""
+        remember(root.path / "kim")
+        (root.path / "kim" / "again").symlink_to(root.path / "kim")
+        names, manifest = take(root)
+        assert names == ["discussions/kim/trip/memories.json"]
+        told = [(each.path, each.why) for each in manifest.left_out if each.why != "a lock"]
+        assert told == [(str(root.path / "kim" / "again"), "a link to a folder above it")]
+
+
+def make_database(path, rows=200):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE notes (text TEXT)")
+        connection.executemany("INSERT INTO notes VALUES (?)", [("x" * 100,)] * rows)
+
+
+class TestDatabases:
+    def test_a_sound_one_is_no_trouble(self, tmp_path, take):
+        make_database(tmp_path / "notes.db")
+        _, manifest = take(Root("public", tmp_path, only=frozenset(["notes.db"])))
+        assert [each.path for each in manifest.troubles] == []
+
+    @pytest.mark.parametrize("kept", [100, 4096 * 3], ids=["no-pages", "some-pages"])
+    def test_a_damaged_one_is_taken_as_it_lies(self, tmp_path, take, kept):
+        """And the manifest says so."""
+        path = tmp_path / "notes.db"
+        make_database(path)
+        lying = path.read_bytes()[:kept] + b"\xff" * 4096
+        path.write_bytes(lying)
+        _, manifest = take(Root("public", tmp_path, only=frozenset(["notes.db"])))
+        assert [(each.path, each.why) for each in manifest.troubles] == [
+            (str(path), "a damaged database, which was taken as it lies")
+        ]
+        with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+            assert archive.read("public/notes.db") == lying

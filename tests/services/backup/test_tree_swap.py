@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from Middleware.services.backup import tree_swap
 from Middleware.services.backup.tree_swap import (
     JOURNAL,
     Step,
@@ -110,6 +113,55 @@ def test_what_could_not_be_undone_is_kept(swap, home, monkeypatch):
     assert state(home) == OLD
 
 
+class TestOnTheDisk:
+    """Renames count when the folders that hold them are written, in this order."""
+
+    @pytest.fixture
+    def events(self, monkeypatch):
+        seen: list[str | Path] = []
+        monkeypatch.setattr(tree_swap, "sync_folder", seen.append)
+        write = Swap._write
+
+        def note(self, state):
+            write(self, state)
+            seen.append(state)
+
+        monkeypatch.setattr(Swap, "_write", note)
+        return seen
+
+    def test_new_files_before_the_renames_and_these_before_the_end(self, swap, home, events):
+        swap.run(STEPS)
+        two = home.parent / "two"
+        before, after = (set(events[: events.index(word)]) for word in ("swapping", "done"))
+        assert {swap.new(0), swap.stage(0), swap.new(1), swap.new(1) / "c", swap.old(1)} <= before
+        assert not {home / "c", two / "c"} & before
+        assert {home, two, two / "c"} <= after
+
+    def test_what_is_put_back_before_the_end(self, swap, home, events):
+        swap.run(STEPS[:3])
+        swap.steps = [*STEPS[:3], Step(1, "gone/x", False, True)]
+        events.clear()
+        swap.undo()
+        assert set(events[: events.index("done")]) >= {home, home.parent / "two" / "c"}
+        assert home.parent / "two" / "gone" not in events and swap.steps == []
+
+    def test_the_journals_end_is_the_last(self, swap, home, events):
+        swap.clean()
+        assert events[-1] == home and not swap.journal.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows knows no permission bits")
+def test_only_the_owner_may_look_at_what_waits(swap):
+    assert [stat.S_IMODE(swap.stage(number).stat().st_mode) for number in (0, 1)] == [0o700, 0o700]
+
+
+def test_new_files_of_the_top_folder_wait_in_a_folder_that_has_a_name(tmp_path):
+    """Those of any other one are in a folder that is called like it."""
+    swap = Swap(tmp_path, [tmp_path, Path(tmp_path.anchor)], "x")
+    assert swap.new(0) == tmp_path / ".restoring-x" / "new" / tmp_path.name
+    assert swap.new(1) == Path(tmp_path.anchor) / ".restoring-x" / "new" / "root"
+
+
 class TestWhoComesNext:
     def interrupted(self, swap, done):
         """As a kill leaves it after some of the renames."""
@@ -124,6 +176,39 @@ class TestWhoComesNext:
         (journal,) = unfinished(home, [home, home.parent / "two"])
         assert undo_unfinished(journal, [])
         assert state(home) == OLD
+
+    @pytest.mark.parametrize("stopped", range(6))
+    @pytest.mark.parametrize("done", range(len(STEPS) + 1))
+    def test_an_undoing_that_was_stopped_is_undone_in_the_end(self, swap, home, monkeypatch, done, stopped):
+        """Whichever of its renames did not happen."""
+        self.interrupted(swap, done)
+        rename, count = os.rename, iter(range(1000))
+
+        def stop(*paths):
+            if next(count) >= stopped:
+                raise OSError(5, "Input/output error")
+            rename(*paths)
+
+        with monkeypatch.context() as patch, suppress(OSError):
+            patch.setattr(os, "rename", stop)
+            undo_unfinished(home / JOURNAL, [])
+        if (home / JOURNAL).exists():
+            assert undo_unfinished(home / JOURNAL, [])
+        assert state(home) == OLD
+
+    def test_several_folders_of_one_exchange_have_one_journal(self, swap, home):
+        other = home.parent / "three"
+        other.mkdir()
+        assert unfinished(other, [home.parent / "two", home]) == [home / JOURNAL]
+
+    def test_a_journal_that_was_half_written_goes(self, home):
+        (home / ".restoring-journal.next").write_text("{")
+        assert unfinished(home, [home]) == []
+        assert not (home / ".restoring-journal.next").exists()
+
+    def test_a_file_that_is_called_like_its_parts_is_none(self, home):
+        (home / ".restoring-notes").write_text("mine")
+        assert unfinished(home, [home]) == []
 
     def test_one_that_only_began_is_removed(self, swap, home):
         assert unfinished(home, [home]) == [home / JOURNAL]
@@ -158,13 +243,26 @@ class TestWhoComesNext:
         """They may be the only old files."""
         self.interrupted(swap, 3)
         (home / JOURNAL).unlink()
-        with pytest.raises(SwapUnclear, match="holds parts of a restore that was interrupted"):
+        said = f"{swap.stage(0)} holds parts of a restore that was interrupted, and its journal"
+        with pytest.raises(SwapUnclear, match=rf"^{said} {home / JOURNAL} is not there$"):
+            unfinished(home, [home])
+        (swap.stage(0) / "journal").unlink()
+        with pytest.raises(SwapUnclear, match=rf"^{said} is not there$"):
             unfinished(home, [home])
 
-    @pytest.mark.parametrize("text", ["", "[]", '{"id": "x"}', "[" * 100_000])
-    def test_a_journal_that_cannot_be_read_is_told(self, home, text):
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("", "cannot be read: "),
+            ("[" * 100_000, "cannot be read: "),
+            ("[]", "is not the journal of a restore$"),
+            ('{"id": "x"}', "is not the journal of a restore$"),
+        ],
+        ids=["empty", "deep", "list", "half"],
+    )
+    def test_a_journal_that_cannot_be_read_is_told(self, home, text, said):
         (home / JOURNAL).write_text(text)
-        with pytest.raises(SwapUnclear, match=JOURNAL):
+        with pytest.raises(SwapUnclear, match=f"{JOURNAL} {said}"):
             undo_unfinished(home / JOURNAL, [])
 
     def test_old_files_that_are_gone_are_told(self, swap, home):

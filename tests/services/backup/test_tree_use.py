@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from Middleware.common.constants import VERSION
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.services.backup import tree_use
-from Middleware.services.backup.tree_swap import Step, Swap
+from Middleware.services.backup.tree_swap import Step, Swap, undo_unfinished
 from Middleware.services.backup.tree_use import (
     DataVersion,
     TreeBusy,
@@ -59,6 +60,51 @@ class TestFolders:
         with pytest.raises(TreeBusy, match=r"a restore is at work in .*; start again when it has ended"):
             use_together(tmp_path, [tmp_path], clock=itertools.count(0, 20).__next__)
         assert holds
+
+    def test_it_waits_for_half_a_minute(self, tmp_path, monkeypatch):
+        """And looks again and again, with a pause."""
+        clock, pauses = itertools.count(0, 15), []
+        monkeypatch.setattr(tree_use, "time", SimpleNamespace(sleep=pauses.append))
+        holds = hold_all([tmp_path], alone=True)
+        with pytest.raises(TreeBusy):
+            use_together(tmp_path, [tmp_path], clock=clock.__next__)
+        assert holds and next(clock) == 45 and pauses == [0.05]
+
+    def test_a_folder_that_is_not_there_is_held_by_nobody(self, tmp_path):
+        (hold,) = hold_all([tmp_path / "gone", tmp_path])
+        assert hold_all([tmp_path], alone=True) is None
+        hold.give_back()
+
+    def test_parts_that_nobody_understands_stop_a_start(self, tmp_path):
+        (tmp_path / ".restoring-x").mkdir()
+        with pytest.raises(TreeBusy, match="holds parts of a restore that was interrupted"):
+            use_together(tmp_path, [tmp_path])
+
+    def test_so_does_a_restore_that_cannot_be_undone(self, tmp_path, monkeypatch):
+        """With the reason; whoever comes next can try it again."""
+        Swap(tmp_path, [tmp_path]).begin()
+
+        def fail(journal, own):
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(tree_use, "undo_unfinished", fail)
+        with pytest.raises(TreeBusy, match=r"an interrupted restore cannot be undone: .*Input/output error"):
+            use_together(tmp_path, [tmp_path])
+        (alone,) = hold_all([tmp_path], alone=True)
+        alone.give_back()
+
+    def test_one_that_somebody_else_has_undone_meanwhile_is_undone(self, tmp_path, monkeypatch, caplog):
+        """What was read before may be gone."""
+        Swap(tmp_path, [tmp_path]).begin()
+
+        def be_late(journal, own):
+            undo_unfinished(journal, own)
+            raise FileNotFoundError(2, "No such file or directory")
+
+        monkeypatch.setattr(tree_use, "undo_unfinished", be_late)
+        use = use_together(tmp_path, [tmp_path])
+        assert use.undone and "has been undone" not in caplog.text
+        use.give_back()
 
     def test_a_killed_restore_is_undone_first(self, tmp_path, caplog):
         (tmp_path / "a").write_text("old")
@@ -126,6 +172,24 @@ class TestVersions:
         for version in ("1.2.0", "1.10.0", "1.3.0"):
             note_version(tmp_path, version=version)
         assert read_data_version(tmp_path).version == "1.10.0"
+
+    def test_the_file_is_one_that_people_can_read(self, tmp_path):
+        """The folder is made if need be; where it cannot be written nothing is kept, and nobody stopped."""
+        note_version(tmp_path / "new" / "P", version="1.2.0")
+        note_backup(tmp_path / "new" / "P", tmp_path / "a.zip", version="1.1.0")
+        text = (tmp_path / "new" / "P" / "version.json").read_text()
+        assert (
+            text
+            == f'{{\n    "version": "1.2.0",\n    "backups": {{\n        "1.1.0": "{tmp_path / "a.zip"}"\n    }}\n}}'
+        )
+        (tmp_path / "file").write_text("mine")
+        note_version(tmp_path / "file")
+        note_backup(tmp_path / "file", tmp_path / "a.zip")
+        assert (tmp_path / "file").read_text() == "mine"
+
+    def test_a_backup_of_data_that_nobody_wrote_is_of_this_version(self, tmp_path):
+        note_backup(tmp_path, tmp_path / "a.zip", version="1.1.0")
+        assert read_data_version(tmp_path) == DataVersion("1.1.0", {"1.1.0": str(tmp_path / "a.zip")})
 
     def test_a_start_changes_the_file_only_for_a_new_version(self, tmp_path):
         note_version(tmp_path)

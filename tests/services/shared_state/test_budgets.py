@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.services.shared_state.budgets import DaySums, refill, seconds_until, take_from
+from Middleware.services.shared_state.budgets import BucketLevels, DaySums, refill, seconds_until, take_from
 from Middleware.services.shared_state.member import Member
 from Middleware.services.shared_state.store import MemoryStore, StoreLost, Tables
 
@@ -180,6 +180,25 @@ class TestWhatAProcessKnows:
         sums.add("ann", DAY, {"prompt": 5})
         assert sums.totals("ann", NEXT) == {}
         assert sums.untold() == [("ann", DAY)]
+
+    def test_what_is_told_of_a_day_that_is_over_goes_with_the_next(self):
+        """Also of other names; what is not told yet stays."""
+        sums = DaySums()
+        for name in ("ann", "ben"):
+            sums.add(name, DAY, {"prompt": 5})
+        sums.tell("ann", DAY, lambda amounts, known: amounts)
+        assert sums.totals("ann", DAY) == {"prompt": 5}
+        sums.add("kim", NEXT, {"prompt": 1})
+        assert (sums.totals("ann", DAY), sums.totals("ben", DAY)) == ({}, {"prompt": 5})
+
+    def test_the_bucket_that_it_knows_fills_up(self):
+        """One that it never saw is full."""
+        now = [1000.0]
+        levels = BucketLevels(lambda: now[0])
+        assert levels.most("ann", 30) == 30
+        levels.note("ann", 3.0)
+        now[0] += 2
+        assert levels.most("ann", 30) == 4.0
 
     def test_a_late_word_about_yesterday(self):
         """A call that ended before midnight changes nothing of today."""

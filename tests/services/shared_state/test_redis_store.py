@@ -194,3 +194,11 @@ def test_a_removal_that_failed_is_noticed(redis_server, monkeypatch):
     with pytest.raises(StoreLost, match="gone"):
         store.find("key", "k")
     store.close()
+
+
+def test_one_that_has_not_joined_hears_what_is_kept(redis_server):
+    """From the first message on."""
+    one, late = (RedisStore(redis_server.url, name, "early:") for name in ("one", "late"))
+    one.join()
+    one.tell("hello")
+    assert late.receive(0)[-1:] == ["hello"]

@@ -83,12 +83,12 @@ def test_one_that_others_hold_for_too_long(store, tmp_path, monkeypatch):
 class Busy:
     """A connection that others are before, so often."""
 
-    def __init__(self, times):
-        self.times, self.in_transaction, self.said = times, False, []
+    def __init__(self, times, work="BEGIN"):
+        self.times, self.work, self.in_transaction, self.said = times, work, False, []
 
     def execute(self, statement):
         self.said.append(statement.split()[0])
-        if statement.startswith("BEGIN") and self.times:
+        if statement.startswith(self.work) and self.times:
             self.times -= 1
             raise sqlite3.OperationalError("database is locked")
 
@@ -106,6 +106,22 @@ def test_a_transaction_waits_for_those_of_others(monkeypatch):
     with pytest.raises(sqlite3.OperationalError):
         sqlite_store._begin(Busy(10**6), "IMMEDIATE")
     assert clock.now > sqlite_store.BUSY_TIMEOUT_S
+
+
+@pytest.mark.parametrize("work", ["BEGIN", "PRAGMA"])
+def test_the_last_try_is_when_the_time_is_over_to_the_moment(monkeypatch, work):
+    """Of a transaction, and of opening the file: at 0, 0.5 and 1 second, and once more behind it."""
+    clock, busy = Clock(), Busy(10**6, work)
+    clock.now = 0.0
+    monkeypatch.setattr(sqlite_store, "POLL_S", 0.5)
+    monkeypatch.setattr(
+        sqlite_store,
+        "time",
+        SimpleNamespace(monotonic=clock, sleep=lambda seconds: setattr(clock, "now", clock.now + seconds)),
+    )
+    with pytest.raises(sqlite3.OperationalError):
+        sqlite_store._begin(busy, "IMMEDIATE") if work == "BEGIN" else sqlite_store._make_ready(busy)
+    assert busy.said == [work] * 4 and clock.now == 1.5
 
 
 def test_one_that_is_busy_while_it_is_opened(store, tmp_path):
@@ -238,3 +254,31 @@ def test_a_note_that_goes_takes_its_marks_along(store, tmp_path):
         store.keep_note("s", Note("k", "v", marks))
     with closing(sqlite3.connect(tmp_path / "workers.sqlite")) as connection:
         assert connection.execute("SELECT Mark FROM Marks").fetchall() == [("c",)]
+
+
+@pytest.mark.parametrize(("age_s", "heard"), [(30.0, ["hello"]), (30.5, [])])
+def test_a_message_is_kept_for_half_a_minute(tmp_path, age_s, heard):
+    """For those who come late; a beat removes what is older."""
+    now = [1000.0]
+    one = SqliteStore(tmp_path / "workers.sqlite", "one", lambda: now[0])
+    one.join()
+    one.tell("hello")
+    now[0] += age_s
+    one.join()
+    one.beat()
+    late = SqliteStore(tmp_path / "workers.sqlite", "late", lambda: now[0])
+    assert late.receive(0) == heard  # from the first one on, also before it joins
+    late.close()
+    one.close()
+
+
+def test_the_sums_of_days_that_are_over_go(tmp_path):
+    """Of the same name."""
+    store = SqliteStore(tmp_path / "workers.sqlite", "one")
+    store.join()
+    for name, day in (("ann", "2026-11-27"), ("ben", "2026-11-27"), ("ann", "2026-11-28")):
+        store.count(name, day, {"prompt": 1}, {})
+    with closing(sqlite3.connect(tmp_path / "workers.sqlite")) as connection:
+        rows = connection.execute("SELECT Name, Day FROM Days ORDER BY Name").fetchall()
+    assert rows == [("ann", "2026-11-28"), ("ben", "2026-11-27")]
+    store.close()

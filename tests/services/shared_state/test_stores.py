@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from Middleware.services.shared_state.store import MOST_NOTES, Forgotten, Note, Places
+from Middleware.services.shared_state.store import MOST_NOTES, Forgotten, MemoryStore, Note, Places
+from Middleware.services.shared_state.turns import Ask
 from tests.patience import PATIENCE_S
 
 
@@ -23,6 +24,14 @@ def two(shared, one):
     store.join()
     one.receive(0)  # that it joined concerns nobody
     return store
+
+
+def test_one_that_joins_again_hears_what_is_kept(shared, one, two):
+    """Where messages are kept: it may have missed some."""
+    one.tell("hello")
+    assert two.receive(0) == ["hello"]
+    two.join()
+    assert "hello" in two.receive(0) or isinstance(two, MemoryStore)
 
 
 class TestRecords:
@@ -78,6 +87,28 @@ class TestGates:
         one.turns("g", 1, Places(wait=["d"]))
         assert [one.waiting("g", ticket) for ticket in ("a", "b", "d", "x")] == [0, 0, 2, 0]
         assert two.waiting("g", "c") == 1
+
+    def test_how_many_of_a_name_wait(self, one, two):
+        """Before one of them, too; those without a name have an empty one."""
+        asks = {ticket: Ask("", "", name) for ticket, name in (("a", "ann"), ("b", "ben"), ("c", "ann"))}
+        one.turns("g", 0, Places(wait=["a", "b"], asks={name: asks[name] for name in "ab"}))
+        two.turns("g", 0, Places(wait=["c", "d"], asks={"c": asks["c"]}))
+        assert [one.waiting("g", "", name) for name in ("ann", "ben", "", "kim", None)] == [2, 1, 1, 0, 4]
+        assert [two.waiting("g", "c", name) for name in ("ann", "ben", "", None)] == [1, 1, 0, 2]
+        assert two.waiting("other", "", "ann") == two.waiting("g", "gone", "ann") == 0
+
+    def test_how_many_of_a_key_are_there(self, one, two):
+        """Inside and waiting, those behind among the latter; a key has names that begin with it."""
+        names = {"a": "ann", "b": "ann laptop", "c": "anne", "d": "ann", "e": "ann phone"}
+        asks = {ticket: Ask("", "", name) for ticket, name in names.items()}
+        one.turns("g", 2, Places(wait=["a", "b", "c"], asks={name: asks[name] for name in "abc"}))
+        two.turns("g", 2, Places(wait=["d"], behind=["e"], asks={name: asks[name] for name in "de"}))
+        assert one.crowd("g", "ann") == two.crowd("g", "ann") == (2, 2)
+        assert (one.crowd("g", "anne"), one.crowd("g", "an"), one.crowd("other", "ann")) == (
+            (0, 1),
+            (0, 0),
+            (0, 0),
+        )
 
     def test_first_come_first_served(self, one, two):
         """Whichever process they wait in; the one whose turn it is is told."""

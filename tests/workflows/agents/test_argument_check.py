@@ -82,6 +82,16 @@ def test_where(arguments: Any, schema: Any, sentences: list[str]) -> None:
     assert told(arguments, schema) == sentences
 
 
+def test_each_missing_argument_counts_once() -> None:
+    """Also where two parts of the schema need it; so many are not more to repair than there are."""
+    schema = {"required": ["a", "b", "c"], "allOf": [{"required": ["c", "d"]}]}
+    assert [breach.missing for breach in argument_breaches({"a": 1}, schema)] == ["c", "d", "b"]
+
+
+def test_an_argument_that_is_wrong_in_two_ways_counts_twice() -> None:
+    assert len(argument_breaches({"a": "xxx"}, of_a({"maxLength": 2, "minLength": 4}))) == 2
+
+
 def nested(depth: int, inner: Any) -> Any:
     for _ in range(depth):
         inner = {"items": inner}

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.services.discussion_store import ChunkList, Entry
+from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 from Middleware.services.file_memories import End, FileMemories
 from Middleware.workflows.models.execution_context import CleanText
 from tests.workflows.leases import leased_by_another
@@ -142,6 +142,17 @@ class TestFullChatSummary:
         bench.engine.cancelled = True
         with leased("summary-workflow"):
             assert bench("FullChatSummary") == "s"
+
+    def test_where_nothing_can_be_written_what_is_stored_is_given(
+        self, bench, memories, summary, user_with, monkeypatch
+    ):
+        """The workflow does not run: its summary could not be kept."""
+        bench.user = user_with(chat_summary_tool_workflow="Tool")
+        memories("a", "b", "c")
+        summary("s", "a")
+        monkeypatch.setattr(DiscussionStore, "can_be_written", lambda store: False)
+        assert bench("FullChatSummary") == "s"
+        assert bench.engine.children == []
 
     def test_without_memories_the_workflow_runs(self, bench, summary, user_with):
         bench.user = user_with(chat_summary_tool_workflow="Tool")
