@@ -102,6 +102,12 @@ class TestChanges:
         assert not memories.append(TWO, after=None)
         assert memories.load() == (ONE,)
 
+    @pytest.mark.parametrize(("change", "stored"), [([TWO], (TWO,)), (None, (ONE,)), ([], ())])
+    def test_a_change_gives_what_is_stored_then(self, memories, change, stored):
+        """Also where it leaves the file as it is."""
+        memories.append(ONE, after=None)
+        assert memories.update(lambda entries: change) == stored == memories.load()
+
     def test_a_change_by_another_program_is_seen(self, memories, file):
         """The parsed list belongs to one state of the file."""
         file.write_text(GOLDEN)
@@ -112,6 +118,12 @@ class TestChanges:
 
 class TestParsedLists:
     """The few lists that are kept parsed."""
+
+    def test_eight_lists_are_kept(self):
+        lists = ParsedLists()
+        for number in range(9):
+            lists.put((str(number), 1, 1, 1), ())
+        assert [lists.get((str(number), 1, 1, 1)) for number in (0, 1, 8)] == [None, (), ()]
 
     def test_the_least_used_list_goes(self):
         lists = ParsedLists(limit=2)

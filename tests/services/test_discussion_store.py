@@ -15,7 +15,14 @@ import pytest
 
 from Middleware.common.errors import Forbidden
 from Middleware.common.request_context import RequestContext, enter_request
-from Middleware.services.discussion_store import DiscussionStore, FolderUnusable, an_object, reason_of
+from Middleware.services.discussion_store import (
+    DiscussionStore,
+    DiskFaults,
+    FolderUnusable,
+    an_object,
+    entries_of,
+    reason_of,
+)
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
 from Middleware.utilities.hashing_utils import sha256_hex
 
@@ -131,6 +138,22 @@ class TestWhere:
         assert [store.read_json("timestamps.json", None) for _ in range(2)] == [None, None]
         (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
         assert str(root / "talk") in line and "Not a directory" in line
+
+    @pytest.mark.parametrize("what", ["a-program-in-its-place", "nobody-may-enter"])
+    def test_so_is_one_that_cannot_be_entered(self, root, monkeypatch, what):
+        """A file in its place counts as such, also one that could be run."""
+        store = DiscussionStore(root, "talk")
+        if what == "nobody-may-enter":
+            put(root / "talk" / "timestamps.json", "{}")
+            monkeypatch.setattr("os.access", lambda path, mode: mode != os.X_OK)
+
+            def refuse(path):
+                raise PermissionError(13, "Permission denied", str(path))
+
+            monkeypatch.setattr(Path, "read_bytes", refuse)
+        else:
+            put(root / "talk", "in the way").chmod(0o755)
+        assert store.read_json("timestamps.json", "none") == "none"
 
     def test_with_redaction_a_log_line_shows_no_id(self, root, caplog):
         """A short hash stands where the discussion's id does; the rest of the path stays."""
@@ -395,3 +418,128 @@ def test_what_a_fault_of_the_disk_is_told_by(error, said, redacted):
     assert reason_of(error) == said
     with enter_request(RequestContext("r", "mira", "x", privacy=True)):
         assert reason_of(error) == redacted
+
+
+class TestDiskFaults:
+    """Of what a node meets on the disk the first fault is told, and no other."""
+
+    def fail(self, error):
+        def work():
+            raise error
+
+        return work
+
+    def test_what_works_is_given(self, caplog):
+        faults = DiskFaults()
+        assert faults.try_work(lambda: 7, None, "nothing is kept") == 7
+        assert not faults.failed and caplog.records == []
+
+    @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), sqlite3.OperationalError("x")])
+    def test_the_first_one_is_told(self, caplog, error):
+        faults = DiskFaults()
+        for _ in range(2):
+            assert faults.try_work(self.fail(error), "else", "nothing is kept") == "else"
+        assert faults.failed
+        assert caplog.messages == [f"nothing is kept: {reason_of(error)}"]
+
+    def test_the_store_tells_of_its_folder_itself(self, caplog):
+        """It counts all the same."""
+        faults = DiskFaults()
+        faults.try_work(self.fail(FolderUnusable(13, "Permission denied", "/d")), None, "nothing is kept")
+        faults.try_work(self.fail(OSError("odd")), None, "nothing is kept")
+        assert faults.failed and caplog.messages == []
+
+    def test_other_errors_go_on(self):
+        with pytest.raises(ZeroDivisionError):
+            DiskFaults().try_work(self.fail(ZeroDivisionError()), None, "nothing is kept")
+
+
+class TestSettledBackups:
+    """What is gone from a file is gone from its backup."""
+
+    @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+    def test_the_backup_is_the_file(self, make, root, key):
+        store = make(encryption_key=key)
+        for text in ("one", "two"):
+            store.update_text("state_document.md", lambda _, text=text: text)
+        store.settle_backup("state_document.md")
+        folder = root / "talk"
+        assert (folder / "state_document.md.bak").read_bytes() == (folder / "state_document.md").read_bytes()
+
+    @pytest.mark.parametrize("left", ["state_document.md", "state_document.md.bak"])
+    def test_where_one_of_them_is_missing_nothing_changes(self, make, root, left):
+        put(root / "talk" / left, "x")
+        make().settle_backup("state_document.md")
+        assert [path.name for path in (root / "talk").iterdir() if not path.name.startswith(".")] == [left]
+
+
+def test_what_a_store_is_shown_as(make, root):
+    """Its place, and whether its files are encrypted; never its key."""
+    assert repr(make()) == f"DiscussionStore({str(root / 'talk')!r}, encrypted=False)"
+    assert repr(make(encryption_key=KEY)) == f"DiscussionStore({str(root / 'talk')!r}, encrypted=True)"
+
+
+def test_an_unusable_folder_is_named_with_the_systems_reason(root):
+    put(root, "in the way")
+    with pytest.raises(FolderUnusable) as caught:
+        DiscussionStore(root, "talk").make_folder()
+    error = caught.value
+    assert (error.errno, error.strerror, error.filename) == (17, "File exists", str(root / "talk"))
+
+
+def test_a_file_of_another_key_is_refused_with_a_code(make, root):
+    """By which clients know why."""
+    put(root / "talk" / "memories.json", encrypt(b"[1]", KEY))
+    with pytest.raises(
+        Forbidden, match=r"^a file of this discussion is encrypted with another API key$"
+    ) as caught:
+        make().read_json("memories.json", None)
+    assert caught.value.code == "wrong_api_key"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no mode bits")
+def test_without_a_key_folders_have_the_modes_of_the_system(make, root):
+    """As any that a program makes."""
+    (root.parent / "made").mkdir()
+    make().make_folder()
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (root / "talk", root, root.parent / "made")]
+    assert modes[0] == modes[1] == modes[2]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({}, "found an object, allowed: a list of objects"),
+        ("x", "found a str, allowed: a list of objects"),
+        ([{"text_block": "a", "hash": "h"}, 1], "entry 2: expected an object with the strings"),
+        ([{"text_block": "a"}], "entry 1: expected an object with the strings `text_block` and `hash`"),
+        ([{"hash": "h", "text_block": 1}], "entry 1: "),
+    ],
+)
+def test_a_list_of_another_form_says_what_was_found(value, said):
+    with pytest.raises((TypeError, ValueError), match=f"^{said}"):
+        entries_of(value)
+
+
+def test_a_file_that_cannot_be_read_in_a_folder_that_can_is_an_error(make, root, monkeypatch):
+    """It is there: to go on without it would lose what is in it."""
+    put(root / "talk" / "memories.json", "[1]")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(PermissionError):
+        make().read_json("memories.json", None)
+
+
+def test_with_redaction_a_flat_file_shows_no_id_either(make, root, caplog):
+    """A short hash stands in its name, too; words that only begin like it stay."""
+    put(root / "talk_memories.json", "broken")
+    with enter_request(RequestContext("r", "mira", "x", privacy=True)):
+        make().read_json("memories.json", None)
+    short = sha256_hex("talk")[:8]
+    assert f"{root / short}_memories.json was damaged" in caplog.text and "talk" not in caplog.text
+    with enter_request(RequestContext("r", "mira", "x", privacy=True)):
+        shown = make()._shown(root / "talkative" / "talk" / "x_talk")
+    assert shown == str(root / "talkative" / short / "x_talk")

@@ -324,3 +324,36 @@ def test_without_memories_there_is_nothing_to_mark(tmp_path):
     with store.lock():
         memories.mark_summarised(Entry("all of it", "x"), 0, ())
     assert memories.load() == () and not store.path("memories.json").exists()
+
+
+class TestOfTwo:
+    """Two memories that end with the same text are enough to be taken for each other."""
+
+    @pytest.fixture
+    def two(self, store):
+        made = FileMemories(store)
+        for number in range(2):
+            made.append(f"m{number}", End("go", f"{number}", (f"x{number}", "go")), after=made.load())
+        return made
+
+    def test_condensing_is_done_up_to_the_marked_one(self, two):
+        assert two.condensed_until("go") == 1
+        two.mark_condensed()
+        assert two.condensed_until("go") == 2
+
+    def test_the_summary_ends_with_the_marked_one(self, two):
+        summary = Entry("so far", "go")
+        assert two.summarised_until(summary) == 2
+        two.mark_summarised(summary, 0, ())
+        assert two.summarised_until(summary) == 1
+
+    def test_a_summary_whose_place_has_gone_ends_with_the_first_one(self, two):
+        """Something of another end stands there now."""
+        summary = Entry("so far", "go")
+        two.mark_summarised(summary, -1, ())
+        assert two.summarised_until(summary) == 1
+
+
+def test_who_remembers_so_much_first():
+    """Eight messages tell a place, and eight pinned memories come before all others."""
+    assert (file_memories.BEFORE, file_memories.MOST_PINS_FIRST) == (8, 8)

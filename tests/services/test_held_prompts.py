@@ -194,9 +194,10 @@ class TestWhoChooses:
             ([("tools", "[1]"), ("system", "card"), ("user", "Hello"), ("system", "late")], 7),
             ([("user", "Hello")], 0),
             ([("system", "card")], 4),
+            ([("developer", "card"), ("system", "more"), ("assistant", "Hello")], 8),
             ([], 0),
         ],
-        ids=["tools and system", "no system", "system alone", "nothing"],
+        ids=["tools and system", "no system", "system alone", "developer", "nothing"],
     )
     def test_the_head_is_what_many_chats_may_share(self, parts, head):
         """Tools and the system messages in front."""
@@ -204,6 +205,11 @@ class TestWhoChooses:
 
 
 class TestLimits:
+    def test_in_numbers(self):
+        """Blocks of 256 characters, of a prompt four million; eight prompts of 64 servers, a million digests."""
+        assert (BLOCK_CHARS, MOST_CHARS) == (256, 4 * 1024 * 1024)
+        assert (MOST_PROMPTS, MOST_SERVERS, MOST_DIGESTS) == (8, 64, 1_000_000)
+
     def test_the_last_eight_prompts_are_known(self, held):
         """The ninth pushes the first out."""
         for at in range(MOST_PROMPTS + 1):
@@ -239,6 +245,10 @@ class TestLimits:
     def test_no_text_is_kept(self):
         """Numbers alone: private users have them too."""
         assert PromptDigest.of(FIRST).digests.typecode == "q"
+
+    @pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "tool"])
+    def test_a_role_of_the_protocols_is_told(self, held, role):
+        assert recorded(held, [CARD], [CARD, (role, "Hello")]).leaves == PromptPlace(2, 0, role)
 
     def test_a_role_that_a_client_made_up_is_not_kept(self, held):
         """It may be a text like any other."""

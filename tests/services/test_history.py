@@ -221,6 +221,7 @@ class TestWriter:
         for number in range(20):
             ended_run(observers, str(number))
         writer.close(PATIENCE_S)
+        assert writer._file._connection is None
         assert rows_in(folder) == [(str(number),) for number in range(20)]
 
     def test_one_whose_next_prompt_is_read(self, keep, observers, folder):

@@ -12,12 +12,19 @@ import pytest
 from Middleware.common.asker import Asker
 from Middleware.common.costs import Cost
 from Middleware.common.errors import RateLimited, RequestCancelled, ServerBusy
-from Middleware.common.request_context import RequestContext
+from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.key_file import KeyEntry, KeyLimits
 from Middleware.services.cancellation_service import CancellationService
 from Middleware.services.fair_gate import FairGate
 from Middleware.services.key_limits import (
+    A_MINUTE,
+    CONCURRENT,
+    COST,
+    QUEUED,
+    TOKENS,
     KeyLimiter,
+    ask_of,
+    ask_of_request,
     count_use,
     day_of,
     duration_text,
@@ -180,6 +187,13 @@ class TestQueued:
             limiter.request(asker(concurrent=1, queued=2)).admit()
         assert str(refused.value) == "the key ann may have 2 requests waiting; try again in 5 s"
         assert (refused.value.retry_after_s, refused.value.limit) == (5, "queued")
+
+    def test_one_may_wait(self, limiter):
+        """Then it is one request."""
+        for _ in range(2):
+            limiter.request(asker(concurrent=1, queued=1)).admit()
+        with pytest.raises(RateLimited, match=r"^the key ann may have 1 request waiting; try again in 5 s$"):
+            limiter.request(asker(concurrent=1, queued=1)).admit()
 
     def test_never_to_wait(self, limiter):
         """Who gets its turn at once does not wait."""
@@ -380,6 +394,46 @@ def use(limiter, cancellation, clock, prompt=0, completion=0, cost=None):
     """A call of the key `ann`."""
     request = RequestContext("r", "ana", "openai", asker=asker())
     count_use(request, prompt, completion, cost, cancellation, clock)
+
+
+class TestAsk:
+    """What a gate is told of whoever asks, where there is a keys file."""
+
+    def test_the_name_and_the_class(self):
+        who = asker(priority="background", turns="x")
+        for given in (None, Ask("desk", "big")):
+            told = ask_of(who, given)
+            assert (told.name, told.background) == (who.turn_name, True)
+            assert told[:2] == (given or Ask("", ""))[:2]
+        assert ask_of(asker()).background is False
+
+    def test_without_a_keys_file_nothing(self):
+        nobody = Asker("", "", "", None, "")
+        assert ask_of(nobody) is None
+        assert ask_of(nobody, Ask("desk", "big")) == Ask("desk", "big")
+
+    def test_of_the_current_request(self):
+        ask = Ask("desk", "big")
+        assert ask_of_request(ask) is ask and ask_of_request() is None
+        with enter_request(RequestContext("r", "ana", "openai", asker=asker())):
+            assert ask_of_request(ask) == ask_of(asker(), ask)
+
+
+def test_the_limits_are_called_as_in_the_file():
+    """Metrics and refusals use these names."""
+    names = (CONCURRENT, QUEUED, A_MINUTE, TOKENS, COST)
+    assert names == ("concurrent", "queued", "requestsPerMinute", "tokensPerDay", "costPerDay")
+
+
+def test_other_processes_know_a_keys_gate_by_its_name(limiter):
+    account = limiter.account("ann")
+    assert account.gate._name == "key ann" and limiter.account("ann") is account
+
+
+def test_large_numbers_are_easy_to_read(limiter, cancellation, clock):
+    use(limiter, cancellation, clock, prompt=2_000_000)
+    with pytest.raises(RateLimited, match="may use 2,000,000 tokens a day"):
+        limiter.request(asker(tokens_per_day=2_000_000)).admit()
 
 
 class TestHeaders:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from Middleware.config.endpoints import EndpointConfig
+from Middleware.services import loaded_models
 from Middleware.services.loaded_models import EACH_S, AskedPlace, Loaded, LoadedModels
 from tests.patience import PATIENCE_S
 
@@ -43,10 +44,10 @@ class TestHowOften:
 
         loaded = LoadedModels(clock)
         told = []
-        for passed in (0.0, EACH_S - 0.1, EACH_S):
+        for passed in (0.0, 9.9, 10.0):
             clock.now = 100.0 + passed
             told += loaded.look([PLACE], ask)[PLACE.key].models
-        assert asked == [100.0, 100.0 + EACH_S]
+        assert asked == [100.0, 110.0]
         assert told == ["model 1", "model 1", "model 2"]
 
     def test_a_slow_server(self, clock):
@@ -65,6 +66,28 @@ class TestHowOften:
         answers.set()
         assert loaded.look([PLACE], ask)[PLACE.key].models == ("m",)
         assert tries == [PLACE.url]
+
+    def test_three_seconds_for_all_of_them_together(self, clock, monkeypatch):
+        """Unless whoever looks says else; threads of this work hold up no end of the process."""
+        made = []
+
+        class Slow(threading.Thread):
+            def __init__(self, **facts):
+                super().__init__(**facts)
+                made.append(self)
+                self.waited = []
+
+            def start(self):
+                pass
+
+            def join(self, timeout=None):
+                self.waited.append(timeout)
+                clock.now += 2
+
+        monkeypatch.setattr(loaded_models.threading, "Thread", Slow)
+        LoadedModels(clock).look([place(f"http://127.0.0.1:{port}") for port in (1, 2, 3)], None)
+        assert [one.waited for one in made] == [[3.0], [1.0], [0.0]]
+        assert {(one.name, one.daemon) for one in made} == {("loaded models", True)}
 
     def test_what_is_loaded_now(self, clock):
         """By endpoint and model, without asking; what nobody looks at any more is gone."""

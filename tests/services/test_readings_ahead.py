@@ -76,6 +76,7 @@ class TestGivingWay:
         with a_call(readings, place):
             assert freed == ["free"] and aborted == [["free"]]
             assert cancellation.is_cancelled(reading.id) and readings.count_at(HOME) == 0
+            assert cancellation.reason(reading.id) == "a call came"
         readings.end(reading)
         assert freed == ["free"] and not cancellation.is_cancelled(reading.id)
 

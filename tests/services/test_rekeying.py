@@ -70,6 +70,44 @@ def test_plain_files_are_encrypted(folder):
     assert contents(folder, NEW) == FILES
 
 
+def test_with_the_same_key_all_is_done_already(folder):
+    result = rekey(folder, OLD, OLD)
+    assert (result.changed, len(result.kept), result.unreadable) == ([], 10, {})
+
+
+def test_a_document_may_be_any_text_and_nothing_else(folder):
+    """Unlike a list it need not be JSON."""
+    (folder / "trip/state_document.md").write_bytes(b"{broken")
+    (folder / "trip/state_document.md.bak").write_bytes(b"\xff")
+    result = rekey(folder, OLD, NEW)
+    assert decrypt((folder / "trip/state_document.md").read_bytes(), NEW) == b"{broken"
+    assert list(result.unreadable) == [folder / "trip/state_document.md.bak"]
+
+
+def test_an_error_without_a_reason_of_the_system_is_told_by_itself(folder, monkeypatch):
+    def write(path, data):
+        raise OSError("odd")
+
+    monkeypatch.setattr(rekeying, "atomic_write", write)
+    assert set(rekey(folder, OLD, NEW).unreadable.values()) == {"odd"}
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_nobody_writes_meanwhile(folder, monkeypatch, preview):
+    """Each file changes under the lock of its folder; a preview leaves no trace of one."""
+    locked, hold = [], rekeying.hold_lock
+    monkeypatch.setattr(rekeying, "hold_lock", lambda path: locked.append(path) or hold(path))
+    rekey(folder, OLD, NEW, preview=preview)
+    assert sorted(set(locked)) == (
+        [] if preview else [folder / ".making-x/.lock", folder / "deep/er/.lock", folder / "trip/.lock"]
+    )
+
+
+def test_a_file_that_cannot_be_looked_at_is_of_no_key(folder, monkeypatch):
+    monkeypatch.setattr(rekeying, "files_of", lambda folder: [folder / "gone.json"])
+    assert not holds_files_of(folder, OLD)
+
+
 def test_the_same_key_encrypts_what_is_plain(folder):
     (folder / "trip/memories.json").write_bytes(b"[]")
     assert len(rekey(folder, OLD, OLD).changed) == 1
@@ -77,7 +115,9 @@ def test_the_same_key_encrypts_what_is_plain(folder):
 
 
 @pytest.mark.parametrize(
-    "data", [encrypt(b"[]", OTHER), b"{broken", b"\xff\xfe"], ids=["other-key", "json", "bytes"]
+    "data",
+    [encrypt(b"[]", OTHER), b"{broken", b"\xff\xfe", b"[" * 100_000],
+    ids=["other-key", "json", "bytes", "deep"],
 )
 def test_what_cannot_be_read_is_left_and_told(folder, data):
     (folder / "trip/memories.json").write_bytes(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import sqlite3
@@ -74,7 +75,12 @@ def test_a_busy_file(store, monkeypatch, caplog):
         other.execute("BEGIN EXCLUSIVE")
         store.keep({"b": [1.0]})
         assert store.find(["a"]) == {}
-    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+        store.forget(["a"])
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
+    assert caplog.messages == [
+        f"the vectors of routing examples could not be {what}: {store.database}: database is locked"
+        for what in ("kept", "read", "forgotten")
+    ]
     assert set(store.find(["a", "b"])) == {"a"}
 
 
@@ -91,6 +97,12 @@ def test_keys_tell_everything_apart():
         for parts in (("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a", "b", "\ud800"))
     }
     assert len(keys) == 4
+    assert vector_key("a", "b", "c") == hashlib.sha256(b'["a", "b", "c"]').hexdigest()
+
+
+def test_its_limits():
+    """Twenty thousand rows, and two seconds for others who write."""
+    assert (route_vectors.MOST_ROWS, route_vectors.BUSY_TIMEOUT_S) == (20_000, 2.0)
 
 
 def test_a_damaged_file_is_made_anew(store, caplog):

@@ -111,7 +111,8 @@ class TestTracking:
         one, two = user("one"), user("two")
         store.update_json("timestamps.json", lambda _: {message_hash(two): "(Monday, 0001-01-01 00:00:00)"})
         track(store, [one, two], bind_placeholder=True, clock=clock)
-        assert parse_stamp(store.read_json("timestamps.json", {})[message_hash(one)]) is not None
+        older = store.read_json("timestamps.json", {})[message_hash(one)]
+        assert parse_stamp(older) == datetime(1899, 12, 31, 23, 59, 59)
 
     def test_roles_that_are_silent_and_a_generation_prompt_get_no_time(self, store, stamps):
         talk = [{"role": "systemMes", "content": "s"}, user("hi"), assistant("Roland:")]
@@ -190,6 +191,18 @@ class TestWriting:
     def test_a_message_without_a_time_is_left(self, store, relative):
         assert write_stamps(store, [user("hi")], relative=relative, clock=clock) == [user("hi")]
 
+    @pytest.mark.parametrize("stamp", [7, ["x"], None, ""], ids=str)
+    def test_what_is_no_text_is_no_stamp(self, store, stamps, stamp):
+        """A file that was edited by hand."""
+        stamps.put(**{message_hash(user("hi")): stamp})
+        assert write_stamps(store, [user("hi")], relative=False, clock=clock) == [user("hi")]
+
+    def test_a_message_without_content_is_its_stamp(self, store, stamps):
+        call = {"role": "assistant", "content": None}
+        stamps.put(**{message_hash(call): STAMP})
+        (seen,) = write_stamps(store, [call], relative=False, clock=clock)
+        assert seen["content"] == f"{STAMP} "
+
     def test_an_unreadable_stamp_shows_as_nothing_in_words(self, store, stamps):
         stamps.put(**{message_hash(user("hi")): "soon"})
         assert write_stamps(store, [user("hi")], relative=True, clock=clock) == [user("hi")]
@@ -267,6 +280,22 @@ class TestOneRequest:
         request.begin_answer()
         request.finish_answer("hello")
         assert errors(caplog) == ["the times of messages could not be saved: No space left on device"]
+
+    @pytest.mark.parametrize("step", ["begin", "finish"])
+    def test_so_does_one_that_does_not_keep_when_an_answer_began(self, store, monkeypatch, caplog, step):
+        """Tried once, as any answer begins and ends once."""
+        tries = []
+
+        def full_disk(*given, **named):
+            tries.append(given)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(discussion_store, "atomic_write", full_disk)
+        request = RequestStamps(store, clock)
+        for _ in range(2):
+            request.begin_answer() if step == "begin" else request.finish_answer("hello")
+        assert errors(caplog) == ["the time of an answer could not be saved: No space left on device"]
+        assert len(tries) == 1
 
     def test_a_disk_that_gives_nothing_does_too(self, store, monkeypatch, caplog):
         """The messages go out without times."""

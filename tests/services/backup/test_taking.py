@@ -130,6 +130,32 @@ class TestTogether:
         assert names == ["discussions/0123456789abcdef/trip/memories.json"]
         assert manifest.troubles == []
 
+    def test_a_discussion_that_cannot_be_locked_is_a_trouble(self, root, take, monkeypatch):
+        """The others are taken."""
+        remember(root.path)
+        bad = remember(root.path, "bad").folder
+        lock = DiscussionStore.lock
+
+        def refuse(store):
+            if store.folder == bad:
+                raise PermissionError(13, "Permission denied", str(bad / ".lock"))
+            return lock(store)
+
+        monkeypatch.setattr(DiscussionStore, "lock", refuse)
+        names, manifest = take(root)
+        assert names == ["discussions/trip/memories.json"]
+        assert [(each.path, each.why) for each in manifest.troubles] == [(str(bad), "Permission denied")]
+
+    def test_a_backup_that_cannot_be_written_is_an_error(self, root, take, monkeypatch):
+        remember(root.path)
+
+        def fail(self, *words):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(ArchiveWriter, "add", fail)
+        with pytest.raises(OSError, match="No space left"):
+            take(root)
+
     def test_a_file_that_is_gone_meanwhile_is_no_trouble(self, root, take, monkeypatch):
         store = remember(root.path)
         take_file = taking._Taking._take_file

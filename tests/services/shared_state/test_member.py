@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -333,6 +334,35 @@ class TestListening:
             lost.listen_once(0)
         assert store.take() == ["beat", "beat"] and gate.looks == 2
 
+    def test_between_two_questions_to_a_store_that_is_lost_there_is_a_pause(self, lost, store, monkeypatch):
+        """Of a second, where nobody says else."""
+        pauses = []
+        monkeypatch.setattr(members, "time", SimpleNamespace(sleep=pauses.append))
+        lost._retry_s = Member()._retry_s
+        lost.listen_once(0)
+        store.gone = False
+        lost.listen_once(0)
+        assert pauses == [1.0]
+
+    def test_a_hearer_that_fails_keeps_nobody_from_the_next_message(self, member, other, caplog):
+        heard = []
+        member.hear("odd", lambda rest: 1 / 0)
+        member.hear("cancel", heard.append)
+        member.tell("hello")
+        for text in ("odd x", "cancel a"):
+            other.tell(text)
+        member.listen_once(0)
+        assert heard == ["a"]
+        assert "a message from another process could not be handled: odd" in caplog.messages
+
+    def test_it_waits_a_second_for_a_message(self, member, store):
+        """So long, and it looks whether anything else is due."""
+        waited = []
+        member.tell("hello")
+        store._inner.receive = lambda wait_s: waited.append(wait_s) or []
+        member.listen_once()
+        assert waited == [1.0]
+
     def test_a_store_that_is_back_is_listened_to(self, lost, store, other):
         """In the same step."""
         gate = LookedAt()
@@ -363,6 +393,12 @@ class TestListening:
         member.remove("key", "k", "v")
         assert member._busy is False
 
+    @pytest.mark.parametrize("asks", ["put", "add", "footing"])
+    def test_whoever_holds_or_waits_begins_to_listen(self, member, asks):
+        """From its first record, or gate, on."""
+        getattr(member, asks)(*([LookedAt()] if asks == "footing" else ["key", "k", "v"]))
+        assert member._work.is_set() and member._listener is not None
+
     def test_one_listener_is_enough(self, member):
         """It is woken, not made again."""
         member.put("key", "k", "v")
@@ -372,7 +408,7 @@ class TestListening:
         member.put("key", "l", "v")
         assert member._listener is listener and member._work.is_set()
 
-    def test_a_step_that_fails_is_not_the_last(self, store, clock, caplog):
+    def test_a_step_that_fails_is_not_the_last(self, store, clock, caplog, monkeypatch):
         """It is logged, and the listener listens again; it ends with the process."""
         again = threading.Event()
 
@@ -385,13 +421,53 @@ class TestListening:
                     raise ValueError("odd")
                 again.set()
 
-        failing = Failing(store, clock, retry_s=0)
+        pauses = []
+        monkeypatch.setattr(members, "time", SimpleNamespace(sleep=pauses.append))
+        failing = Failing(store, clock, retry_s=0.25)
         failing.put("key", "k", "v")
-        assert again.wait(PATIENCE_S)
+        assert again.wait(PATIENCE_S) and pauses[0] == 0.25
         failing.leave()
         failing._listener.join(PATIENCE_S)
         assert not failing._listener.is_alive()
         assert "listening to other processes failed" in caplog.text
+
+
+class TestSoon:
+    """What nobody waits for is done by a thread of the member's own."""
+
+    def test_an_action_that_fails_is_not_the_last(self, clock, caplog):
+        member, done = Member(None, clock), threading.Event()
+        member.do_soon(lambda: 1 / 0)
+        member.do_soon(done.set)
+        assert done.wait(PATIENCE_S)
+        assert caplog.messages == ["the other processes could not be informed"]
+        assert (member._doer.name, member._doer.daemon) == ("shared-state-doer", True)
+
+    def test_one_thread_is_enough(self, member):
+        member.do_soon(lambda: None)
+        first = member._doer
+        member.do_soon(lambda: None)
+        assert member._doer is first
+
+
+class TestWhatItWasGivenBefore:
+    """The value that a record displaced."""
+
+    def test_of_itself_and_of_others(self, member, other):
+        other.put("key", "k", "theirs")
+        told = [member.put("key", "k", value) for value in ("one", "one", "two")]
+        assert told == ["theirs", None, "one"]
+
+    def test_of_a_store_that_it_joined_meanwhile(self, lost, store, clock):
+        """That was told the new value by the joining: it is not what was there before."""
+        clock.now += IDLE_RETRY_S + 1
+        store.gone = False
+        store.during["put"] = lambda: store._inner.put("key", "k", "new")
+        assert lost.put("key", "k", "new") == "mine"
+
+    def test_others_are_reached_only_where_there_are_any(self, member, clock):
+        alone = Member(None, clock)
+        assert (alone.is_joined_with_others, member.is_joined_with_others) == (False, True)
 
 
 class TestTheEnd:
