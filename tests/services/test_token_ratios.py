@@ -15,6 +15,8 @@ from Middleware.services.token_ratios import (
     learning_apart,
     level_factor,
     model_of,
+)
+from Middleware.services.token_ratios import (
     token_ratios as ratios_of_process,
 )
 from Middleware.utilities.text_utils import estimation_factor
