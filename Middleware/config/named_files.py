@@ -130,8 +130,7 @@ MCP_SERVER_KEYS = {
 
 def _needs(key: str, *transports: str) -> dict[str, Any]:
     """A server that is reached in one of these ways needs the key."""
-    only = {"const": transports[0]} if len(transports) == 1 else {"enum": list(transports)}
-    condition = {"properties": {"transport": only}, "required": ["transport"]}
+    condition = {"properties": {"transport": {"enum": list(transports)}}, "required": ["transport"]}
     return {"if": condition, "then": {"required": [key]}}
 
 

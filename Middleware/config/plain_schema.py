@@ -56,10 +56,8 @@ def _properties(value: Any, wanted: Mapping[str, Any]) -> bool:
 
 
 def _has_no_other(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether an object has no property but those that its schema names, and names in full."""
-    if not isinstance(value, dict):
-        return True
-    return "patternProperties" not in schema and value.keys() <= schema.get("properties", {}).keys()
+    """Whether an object has no property but those that its schema names in full."""
+    return not isinstance(value, dict) or value.keys() <= schema.get("properties", {}).keys()
 
 
 def _additional(value: Any, wanted: Any) -> bool:

@@ -37,6 +37,8 @@ def test_an_address(url):
         ("http://box:0", "its port is no number from 1 to 65535"),
         ("http://box:80a", "its port is no number from 1 to 65535"),
         ("http://bo x:80", "it holds a blank"),
+        ("http://b\u200box", "it holds a character that cannot be shown"),
+        ("http://b\x00box", "it holds a character that cannot be shown"),
         ("http://[::1:80", "the brackets around its host do not fit"),
     ],
 )

@@ -44,6 +44,8 @@ MEANT = [  # a name, the fields that it may mean -> the one that it means
     ("moss", ["oldMossGreen"], "oldMossGreen"),
     ("moss", ["veryOldMossGreen"], None),
     ("mossGreen", ["greenMoss"], None),
+    ("moss", ["mossThatGrowsOnStones"], "mossThatGrowsOnStones"),
+    ("mossGreen", ["oldMossGreenOnStone"], None),
 ]
 
 

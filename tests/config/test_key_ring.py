@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
+from Middleware.config import key_ring
 from Middleware.config.key_file import digest_of
 from Middleware.config.key_ring import KeysInForce, has_keys_file, keys_path
 
@@ -167,8 +169,10 @@ def test_what_is_there_and_is_no_file_stops_the_start(file, make):
         file.path.mkdir()
     else:
         file.path.symlink_to("nowhere.json")
-    with pytest.raises(ConfigError, match=r"Keys\.json"):
+    with pytest.raises(ConfigError, match=r"Keys\.json") as caught:
         file.open()
+    why = "cannot be read: Is a directory" if make == "mkdir" else "is a link that leads nowhere"
+    assert str(caught.value).endswith(why)
 
 
 def test_an_edit_within_the_same_tick_is_seen(file):
@@ -179,6 +183,20 @@ def test_an_edit_within_the_same_tick_is_seen(file):
     file.path.write_text(file.path.read_text().replace('"ann"', '"bob"'))
     os.utime(file.path, ns=(stamp, stamp))
     assert file.names_after(1) == ["bob"]
+
+
+@pytest.mark.parametrize(("age_s", "reads"), [(0.09, 2), (0.11, 1)])
+def test_one_that_is_old_enough_is_not_read_again(file, monkeypatch, age_s, reads):
+    """A tenth of a second: then the next edit leaves another time."""
+    read, load = [], key_ring.load_key_file
+    monkeypatch.setattr(key_ring, "load_key_file", lambda path: read.append(path) or load(path))
+    file.write("ann")
+    facts = os.stat(file.path)
+    changed_s = max(facts.st_mtime_ns, facts.st_ctime_ns) / 1e9
+    monkeypatch.setattr(key_ring, "time", SimpleNamespace(time=lambda: changed_s + age_s))
+    file.open()
+    assert file.names_after(1) == ["ann"]
+    assert len(read) == reads
 
 
 def test_a_file_that_appears_is_a_warning(file, caplog):

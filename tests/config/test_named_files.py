@@ -118,6 +118,7 @@ class TestToolServers:
             ({"transport": "stdio", "url": "u"}, ""),
             ({"transport": "sse", "command": "x"}, ""),
             ({"transport": "streamable_http", "command": "x"}, ""),
+            ({"transport": "streamable_http", "command": "x"}, ""),
             ({"transport": "stdio", "command": ""}, "/command"),
             ({"transport": "sse", "url": ""}, "/url"),
             ({**STDIO, "args": "a"}, "/args"),

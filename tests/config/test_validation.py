@@ -269,6 +269,36 @@ def test_every_schema_is_one(kind):
     assert '"additionalProperties": false' not in str(loaded).replace("False", "false").replace("'", '"')
 
 
+def test_what_plainly_fits_needs_no_validator(monkeypatch):
+    """The library is slow to load, and slow."""
+    monkeypatch.setattr(validation, "_validator_of", lambda schema: pytest.fail("it was asked"))
+    assert check({"a": 1}, {"properties": {"a": {"type": "integer"}}}, "x.json") == []
+
+
+def test_a_validator_is_made_once_for_a_schema():
+    one, other = {"type": "string"}, {"type": "string"}
+    assert validation._validator_of(one) is validation._validator_of(one)
+    assert validation._validator_of(one) is not validation._validator_of(other)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({}, "'workflow' is missing"),
+        ({"colour": 1}, "'workflow' is missing"),
+        ({"workflwo": "x"}, "'workflow' is missing (is 'workflwo' meant to be it?)"),
+        ({"workflowName": "x"}, "'workflow' is missing (is 'workflowName' meant to be it?)"),
+    ],
+    ids=["nothing", "another", "a-slip", "another-word-for-it"],
+)
+def test_a_field_that_is_missing(document, said):
+    """With the name that may stand for it."""
+    schema = {"properties": {"workflow": {}}, "required": ["workflow"]}
+    assert [
+        finding.message for finding in check(document, schema, "x.json") if "missing" in finding.message
+    ] == [said]
+
+
 def test_validators_are_kept_but_not_for_ever(monkeypatch):
     """Schemas that come and go do not fill the memory."""
     assert validation._MOST_VALIDATORS == 500
