@@ -112,6 +112,19 @@ class TestPlaces:
             "routingConfig": "new-r",
         }
 
+    @pytest.mark.parametrize("prefix", ["", "new-"])
+    def test_a_name_that_only_a_run_knows_takes_no_prefix(self, plan, monkeypatch, prefix):
+        """Nobody could change it; without a prefix it stays as it is."""
+        made_in_run = [{"type": "CustomWorkflow", "workflowName": "{agent1Output}"}]
+        monkeypatch.setitem(PACKED, "Workflows/eve/Main.json", made_in_run)
+        if not prefix:
+            assert "Workflows/eve/Main.json" in plan(prefix).files
+            return
+        with pytest.raises(
+            PackRefused, match=r"only a run knows this name, so no name in the pack can be changed"
+        ):
+            plan(prefix)
+
     def test_what_is_in_the_way_is_gone_around(self, plan):
         """Each by a name of its own."""
         taken = {
