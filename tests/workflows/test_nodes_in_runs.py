@@ -67,6 +67,25 @@ class TestImages:
         assert len(model.calls) == 3
 
 
+class TestCommands:
+    """CurlCommand knows what of an argument a run has filled in."""
+
+    CURL = {"type": "CurlCommand", "blockOptionInjection": True}
+
+    def test_an_option_that_was_filled_in_is_refused(self, house):
+        """One that the author wrote is none of a stranger's."""
+        for stranger, args in (("-o", ["{agent1Output}"]), ("x", ["--config", "{agent1Output}"])):
+            with pytest.raises(WorkflowError, match="CurlCommand: argument"):
+                house.ask({"type": "StaticResponse", "content": stranger}, {**self.CURL, "args": args})
+
+    def test_an_address_that_was_filled_in_needs_its_scheme(self, house):
+        with pytest.raises(WorkflowError, match="what was filled in is no http address"):
+            house.ask(
+                {"type": "StaticResponse", "content": "file:///etc/hosts"},
+                {"type": "CurlCommand", "args": ["{agent1Output}"]},
+            )
+
+
 class TestLocks:
     """A held lock ends the run, however deep it stands."""
 

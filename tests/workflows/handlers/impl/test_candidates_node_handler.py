@@ -21,6 +21,7 @@ from Middleware.services.cancellation_service import cancellation_service
 from Middleware.services.node_trace import CallTrace
 from Middleware.services.run_trace import Observers
 from Middleware.workflows.handlers.impl.candidates_node_handler import _ENTRY, MOST, candidate_models
+from Middleware.workflows.handlers.node_types import node_handler
 from tests.patience import PATIENCE_S
 
 NODE = {"type": "Candidates", "endpointName": "chat"}
@@ -300,6 +301,22 @@ class TestModels:
     def test_a_node_that_cannot_work(self, house, fields):
         with pytest.raises((ConfigError, WorkflowError), match=r"must be|allowed"):
             house.ask(node(**fields))
+
+    @pytest.mark.parametrize(
+        ("fields", "wrong"),
+        [
+            ({"candidates": [{}]}, ["candidates"]),
+            ({"voteOn": "("}, ["voteOn"]),
+            ({"candidates": [{}], "voteOn": "("}, ["candidates", "voteOn"]),
+            ({"candidates": "{agent1Output}", "voteOn": 7}, []),
+            ({"candidates": 3, "voteOn": "last_line"}, []),
+            ({}, []),
+        ],
+        ids=str,
+    )
+    def test_what_a_check_of_the_file_finds(self, fields, wrong):
+        """A text may be a variable: what it gives is known in a run."""
+        assert [name for name, _ in node_handler("Candidates").config_errors(fields)] == wrong
 
     def test_all_are_asked_the_same(self, house):
         """Though a variable changes from one look to the next."""

@@ -263,6 +263,11 @@ class TestRequest:
         site.pages["/"] = 200, {}, b"ok"
         assert fetch(headers=headers) == "ok"
 
+    @pytest.mark.parametrize("headers", ["X-A: 1", ["X-A"], 7])
+    def test_headers_of_another_form_say_what_is_allowed(self, fetch, headers):
+        with pytest.raises(ConfigError, match="an object of header names and values"):
+            fetch(headers=headers)
+
     def test_a_secret_of_the_environment_is_filled_in(self, fetch, site, monkeypatch):
         """Braces in it are no variable."""
         monkeypatch.setenv("SHOP_KEY", "s3cret-{site}")
