@@ -109,7 +109,7 @@ function Card({ one, again, loaded, there }) {
       "affects",
       one.state === "failing" &&
         (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "no model name"),
-      "users, and the model names whose requests may need it",
+      "users, and model names that may need it",
     ],
     [
       "same address",
@@ -117,7 +117,6 @@ function Card({ one, again, loaded, there }) {
         one.url !== "" &&
         listed(...there.map(({ name, users, state }) => `${name} of ${users.join(", ")} (${
           state === "quiet" ? NOT_CALLED : state})`)),
-      "other endpoint files with this address",
     ],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
@@ -126,7 +125,7 @@ function Card({ one, again, loaded, there }) {
       loaded &&
         html`<ul class="addresses">${loaded.places.map((place) => html`<li key=${place.url}>
           ${loaded.places.length > 1 && html`<code>${place.url}</code> `}${loadedWords(place)}</li>`)}</ul>`,
-      "what its server says that it has in memory now",
+      "what its server has in memory now",
     ],
     ["users", one.users.length > 1 && one.users.join(", ")],
     ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} waiting`],
