@@ -90,6 +90,12 @@ export function addressWords(one) {
   );
 }
 
+/** How another one of the same address is. @param {Endpoint} other */
+const stateOf = ({ state, affects }) =>
+  state === "quiet"
+    ? listed(NOT_CALLED, affects.length && `would affect ${affects.flatMap(({ names }) => names).join(", ")}`)
+    : state;
+
 /**
  * @param {{ one: Endpoint, again: () => void, loaded: LoadedThere | undefined, there: Endpoint[] }} props `there`: the
  *   others of the same address
@@ -108,15 +114,13 @@ function Card({ one, again, loaded, there }) {
     [
       "affects",
       one.state === "failing" &&
-        (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "no model name"),
-      "users, and model names that may need it",
+        (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "nobody"),
     ],
     [
       "same address",
       one.state === "failing" &&
         one.url !== "" &&
-        listed(...there.map(({ name, users, state }) => `${name} of ${users.join(", ")} (${
-          state === "quiet" ? NOT_CALLED : state})`)),
+        listed(...there.map((other) => `${other.name} of ${other.users.join(", ")} (${stateOf(other)})`)),
     ],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
@@ -132,7 +136,7 @@ function Card({ one, again, loaded, there }) {
     [
       "prompts",
       one.held !== null && `${shareWords(one.held)}, over the last hour`,
-      "how much of its prompts the server had been sent before",
+      "what its server still held",
     ],
   ];
   return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}
