@@ -59,7 +59,7 @@ class TestEndpoints:
         page = looking.open(server, "#/endpoints")
         failing = page.locator(".endpoint.failing")
         failing.get_by_text(
-            "Model of jo (not called yet), Spare of mira (not called yet)", exact=True
+            "Model of jo (not called yet, would affect jo), Spare of mira (not called yet)", exact=True
         ).wait_for()
         page.locator(".unused summary", has_text="2 not called yet: Model, Spare").click()
         page.get_by_text("used by no workflow").wait_for()

@@ -20,7 +20,7 @@ test("four numbers of the hour", () => {
 
 test("tokens that came after the answer stand apart", () => {
   const made = totals(hour({ tokens: [20, 0, 0, 50], tokens_after: [0, 0, 0, 50] }));
-  assert.deepEqual(made[2], ["tokens, 50 after the answer", "70"]);
+  assert.deepEqual(made[2], ["tokens out, 50 after the answer", "70"]);
 });
 
 test("the usual first token counts each slot as often as it had requests", () => {

@@ -91,6 +91,10 @@ def endpoints(ask: Ask) -> JsonObject:
         for one in _endpoints_of(snapshot, name):
             by_file.setdefault(file_of(snapshot, one.user, one.name), []).append(one)
     told = [_endpoint_json(ask, snapshot, file, ones) for file, ones in by_file.items()]
+    down = {card["url"] for card in told if card["state"] == "failing"} - {""}
+    for card, ones in zip(told, by_file.values(), strict=True):
+        if card["state"] == "quiet" and card["url"] in down:
+            card["affects"] = list(_affected(snapshot, ones))
     return {"endpoints": sorted(told, key=_place)}
 
 

@@ -284,6 +284,7 @@ def _holds_text(look: Look, run: RunTrace, needle: str) -> bool:
     needles = (needle, json.dumps(needle)[1:-1])
     nodes = list(run.nodes)
     facts: list[Text] = [run.id, run.user, run.key, *workflow_names(run), run.error]
+    facts.append(" ".join((name_asked(run), *workflow_names(run))))  # as its row reads
     facts += [fact for node in nodes for fact in (node.title, node.endpoint, node.error)]
     facts += [fact for node in nodes for call in list(node.calls) for fact in (call.endpoint, call.error)]
     return any(

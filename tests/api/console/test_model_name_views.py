@@ -216,5 +216,21 @@ class TestWhoNeedsAnEndpoint:
         """And the name under which it answers by itself. An alias and a shared workflow need it not."""
         assert card(False)["affects"] == [{"user": "mira", "names": ["mira", "mira:raw/Big"]}]
 
+    def test_whoever_has_its_address_and_has_not_called_yet_would_be(self, ask, house):
+        """They have no call that failed, so nothing else says that theirs will."""
+        house("ApiTypes/Demo.json", {"type": "openAIChatCompletion"})
+        for name, port in (("Big", 9), ("Twin", 9), ("Far", 8)):
+            house(
+                f"Endpoints/{name}.json",
+                {"endpoint": f"http://127.0.0.1:{port}", "apiTypeConfigFileName": "Demo"},
+            )
+        nodes = [{"type": "Standard", "endpointName": name, "prompt": "x"} for name in ("Big", "Twin", "Far")]
+        house("Workflows/mira/Main.json", nodes)
+        hub = a_hub(snapshot=default_snapshot, served_users=lambda: ["mira"])
+        hub.hour._calls_of("mira", "Big").append(Call(10.0, None, None, False, "connect_error", ""))
+        cards = {one["name"]: one["affects"] for one in ask("GET", "endpoints", hub=hub)[1]["endpoints"]}
+        assert cards["Twin"] == [{"user": "mira", "names": ["mira"]}]
+        assert cards["Far"] == []
+
     def test_nobody_is_affected_while_it_is_well(self, card):
         assert card(True)["affects"] == []

@@ -113,6 +113,7 @@ class TestList:
             ({"text": "no answer"}, "e"),
             ({"text": "café"}, "b"),
             ({"text": "jo"}, "ea"),
+            ({"text": "jo chat"}, "ea"),
             ({"text": "nowhere"}, ""),
             ({"user": "jo", "limit": 1, "text": "hello"}, "a"),
             ({"user": "", "state": "", "text": ""}, "edcba"),

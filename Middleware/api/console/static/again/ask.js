@@ -2,11 +2,11 @@
 // Ask again: one call of a model, edited, sent one or several times; the answers beside each other.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
-import { useAsked } from "../shared/asked.js";
-import { useUnsaved } from "../shared/place.js";
+import { useAsked, useStopper } from "../shared/asked.js";
+import { place, useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
 import { opened, readEvents, runs } from "../shared/server.js";
-import { counted, listed, seconds } from "../shared/words.js";
+import { clock, counted, listed, seconds } from "../shared/words.js";
 import { TextBox, useText } from "../runs/texts.js";
 import { saidIn } from "../workflows/said.js";
 import { callIn, editsOf, textOfMessage, withText } from "./calls.js";
@@ -15,7 +15,7 @@ import { callIn, editsOf, textOfMessage, withText } from "./calls.js";
  * @typedef {import("../shared/types.js").Run} Run
  * @typedef {import("./calls.js").Call} Call
  * @typedef {{n: number, id: string, state: "waits" | "answers" | "done" | "stopped" | "failed", text: string, thought:
- *   string, error: string, firstS: number | null, tookS: number | null}} Answer
+ *   string, error: string, firstS: number | null, tookS: number | null, edited: boolean}} Answer
  */
 
 /** A browser gives one host six connections, and one of them is the stream of events. */
@@ -31,8 +31,8 @@ export function AskAgain({ id, i, k }) {
   const call = run?.nodes[i]?.calls[k] ?? null;
   const text = useText(id, call?.body ?? null);
   useEffect(() => void (document.title = "Ask again - Headrace"), []);
-  const back = html`<a class="wayback" href=${addressOf("runs", [id], { node: i, call: k,
-    tab: "sent" })}>‹ The run</a>`;
+  const back = html`<a class="wayback" href=${addressOf("runs", [id], { node: i, call: k, tab: "sent",
+    ...Object.fromEntries(place.value.query) })}>‹ The run</a>`;
   const frame = (/** @type {unknown} */ inner) => html`<article class="compare" aria-label="Ask again">${back}
     <h1 tabindex="-1">Ask again</h1>${inner}</article>`;
   if (!run) return frame(html`<${Missing} error=${told.error} again=${told.again} rows=${6} />`);
@@ -131,11 +131,13 @@ function Text({ title, text, was, change, reset }) {
 }
 
 /** @param {Answer & {then: import("../shared/types.js").Text | null}} props `then`: what the call gave in the run */
-function Answered({ n, id, state, text, thought, error, firstS, tookS, then }) {
+function Answered({ n, id, state, text, thought, error, firstS, tookS, edited, then }) {
   const told = runs.value.get(id);
   const tokens = told?.tokens ?? null;
   const facts = [
-    firstS !== null && `first ${seconds(firstS)}`,
+    told && clock(told.at),
+    edited && "edited",
+    firstS !== null && `first ${seconds(told?.first_s ?? firstS)}`,
     tookS !== null && `took ${seconds(told?.client_s ?? tookS)}`,
     tokens !== null && counted(tokens, "token"),
   ];
@@ -150,8 +152,7 @@ function Answered({ n, id, state, text, thought, error, firstS, tookS, then }) {
 /** Sends one body several times, at most AT_ONCE at once, the rest as they end. */
 function useAnswers() {
   const [answers, setAnswers] = useState(/** @type {Answer[]} */ ([]));
-  const stopper = useRef(/** @type {AbortController | null} */ (null));
-  useEffect(() => () => stopper.current?.abort(), []);
+  const { stop, begin } = useStopper();
   const put = (/** @type {number} */ n, /** @type {(was: Answer) => Partial<Answer>} */ part) =>
     setAnswers((all) => all.map((one) => (one.n === n ? { ...one, ...part(one) } : one)));
   const one = async (/** @type {number} */ n, /** @type {object} */ body, /** @type {AbortSignal} */ signal) => {
@@ -177,15 +178,15 @@ function useAnswers() {
     }
   };
   const send = (/** @type {object} */ body, /** @type {number} */ times) => {
-    const { signal } = (stopper.current = new AbortController());
+    const signal = begin();
     const left = Array.from({ length: times }, (_, at) => at + 1);
     setAnswers(left.map((n) => ({ n, id: "", state: "waits", text: "", thought: "", error: "", firstS: null,
-      tookS: null })));
+      tookS: null, edited: Object.keys(body).length > 3 })));
     const work = async () => {
       for (let n = left.shift(); n !== undefined; n = left.shift()) await one(n, body, signal);
     };
     for (let lane = 0; lane < AT_ONCE; lane++) work();
   };
   const busy = answers.some(({ state }) => state === "waits" || state === "answers");
-  return { answers, busy, send, stop: () => stopper.current?.abort() };
+  return { answers, busy, send, stop };
 }

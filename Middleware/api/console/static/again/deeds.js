@@ -4,6 +4,7 @@ import { html, signal, useEffect, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
+import { place } from "../shared/place.js";
 import { isActive } from "../shared/run_state.js";
 import { compareWith } from "../runs/columns.js";
 import { repeatWords } from "../runs/run_list.js";
@@ -61,7 +62,7 @@ export function Keep({ run }) {
  * import("../shared/types.js").Call | null}} props */
 export const AskLink = ({ run, node, call }) =>
   call?.kind === "model" && call.body && !call.body.left_out && !run.private
-    ? html`<a href=${addressOf("runs", [run.id, "ask", String(node.i), String(call.k)])}>Ask again</a>`
+    ? html`<a href=${addressOf("runs", [run.id, "ask", `${node.i}`, `${call.k}`], place.value.query)}>Ask again</a>`
     : null;
 
 /** @param {{start: number | null, off: string, look: string, words: string}} props */

@@ -90,6 +90,12 @@ export function addressWords(one) {
   );
 }
 
+/** How another one of the same address is. @param {Endpoint} other */
+const stateOf = ({ state, affects }) =>
+  state === "quiet"
+    ? listed(NOT_CALLED, affects.length && `would affect ${affects.flatMap(({ names }) => names).join(", ")}`)
+    : state;
+
 /**
  * @param {{ one: Endpoint, again: () => void, loaded: LoadedThere | undefined, there: Endpoint[] }} props `there`: the
  *   others of the same address
@@ -108,16 +114,13 @@ function Card({ one, again, loaded, there }) {
     [
       "affects",
       one.state === "failing" &&
-        (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "no model name"),
-      "users, and the model names whose requests may need it",
+        (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "nobody"),
     ],
     [
       "same address",
       one.state === "failing" &&
         one.url !== "" &&
-        listed(...there.map(({ name, users, state }) => `${name} of ${users.join(", ")} (${
-          state === "quiet" ? NOT_CALLED : state})`)),
-      "other endpoint files with this address",
+        listed(...there.map((other) => `${other.name} of ${other.users.join(", ")} (${stateOf(other)})`)),
     ],
     ["model", `${one.model || "the server's own"}${one.embeddings ? ", for embeddings" : ""}`],
     ["type", `${one.type}${one.backend && one.backend !== one.type ? ` (${one.backend})` : ""}`],
@@ -126,14 +129,14 @@ function Card({ one, again, loaded, there }) {
       loaded &&
         html`<ul class="addresses">${loaded.places.map((place) => html`<li key=${place.url}>
           ${loaded.places.length > 1 && html`<code>${place.url}</code> `}${loadedWords(place)}</li>`)}</ul>`,
-      "what its server says that it has in memory now",
+      "what its server has in memory now",
     ],
     ["users", one.users.length > 1 && one.users.join(", ")],
     ["slots", gate && `${gate.running} of ${gate.limit} in use, ${gate.waiting} waiting`],
     [
       "prompts",
       one.held !== null && `${shareWords(one.held)}, over the last hour`,
-      "how much of its prompts the server had been sent before",
+      "what its server still held",
     ],
   ];
   return html`<li class=${`endpoint ${one.state}`} aria-labelledby=${title}

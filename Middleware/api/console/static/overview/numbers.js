@@ -54,7 +54,7 @@ export function totals(hour) {
   return [
     ["requests", number(sum(hour.series.requests))],
     ["failed", number(sum(hour.series.failed))],
-    [after ? `tokens, ${number(after)} after the answer` : "tokens", number(sum(hour.series.tokens))],
+    [after ? `tokens out, ${number(after)} after the answer` : "tokens out", number(sum(hour.series.tokens))],
     ["first token, usually", seconds(usualFirst(hour))],
   ];
 }

@@ -5,7 +5,7 @@ import { useTold } from "../shared/asked.js";
 import { piecesOf } from "./cleaning.js";
 import { FileLink, Missing } from "../shared/parts.js";
 import { ask } from "../shared/server.js";
-import { Box, Switches, TextBox, Whole, useText } from "./texts.js";
+import { Box, NO_CALL, Switches, TextBox, Whole, useText } from "./texts.js";
 import { counted, number } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Call} Call @typedef {import("../shared/types.js").Run} Run */
@@ -28,7 +28,7 @@ export function Came({ run, node, call, none }) {
   const beside = (call?.thoughts.length ? call.thoughts : node.thoughts).filter(
     ({ start }) => !start || !said.includes(start.trim()),
   );
-  if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
+  if (!call) return NO_CALL;
   const boxes = beside.map(
     (one) =>
       html`<${Box} key=${one.ref} kind="thought" title="Thoughts that came beside the text" right=${counted(

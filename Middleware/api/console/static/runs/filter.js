@@ -51,7 +51,7 @@ export function Filter({ filter }) {
       title="any state" onClick=${() => turn({ state: null })}>${filter.state} ×</button>`
     }
     <button type="button" class="pill" aria-pressed=${heldShown.value}
-      title="Show how much of each run's prompts the model servers still held" onClick=${turnHeld}>held</button>
+      title="How much was still held" onClick=${turnHeld}>held</button>
     ${["user", "key", "name", "workflow"].map(
       (name) =>
         filter[name] &&

@@ -5,14 +5,14 @@ import { useTold } from "../shared/asked.js";
 import { Facts, Missing } from "../shared/parts.js";
 import { Reuse } from "./reuse.js";
 import { boxLeft, parsed, sentIn } from "./sent_parts.js";
-import { Box, JsonTree, Switches, Whole, textOf, useText } from "./texts.js";
+import { Box, JsonTree, NO_CALL, Switches, Whole, textOf, useText } from "./texts.js";
 import { counted, size } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Call} Call @typedef {import("../shared/types.js").Run} Run */
 
 /** @param {{run: Run, node: import("../shared/types.js").Node, call: Call | null, none: string}} props */
 export function Sent({ run, node, call, none }) {
-  if (!call) return html`<p class="dim">This node called no model and no other server.</p>`;
+  if (!call) return NO_CALL;
   return html`<${Reuse} run=${run} node=${node} call=${call} /><${Body} run=${run} node=${node} call=${call}
     none=${none} />`;
 }

@@ -9,6 +9,7 @@ import { number } from "../shared/words.js";
 /** @typedef {import("../shared/types.js").Ref} Ref @typedef {import("../shared/types.js").Text} Text */
 
 const MOST_KEPT = 60;
+export const NO_CALL = html`<p class="dim">This node called no model and no other server.</p>`;
 const known = /** @type {Map<string, Text>} */ (new Map());
 
 /** One kept text. @param {string} id @param {Ref} ref @returns {Promise<Text>} */

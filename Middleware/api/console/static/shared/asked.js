@@ -29,6 +29,14 @@ export function useTold(of, make, mark) {
   return { ...(told.of === of ? told : nothing), again };
 }
 
+/** What runs for the reader, one thing at a time: `begin` gives the signal that ends it. It ends with the page. */
+export function useStopper() {
+  const stopper = useRef(/** @type {AbortController | null} */ (null));
+  const stop = () => stopper.current?.abort();
+  useEffect(() => stop, []);
+  return { stop, begin: () => (stopper.current = new AbortController()).signal };
+}
+
 /** A part of the page's own code. @template T @param {string} name "": not yet @param {() => Promise<T>} load */
 export const useCode = (name, load) =>
   useTold(name, () => load().catch(() => Promise.reject(new Error("This part of the page could not be loaded."))));

@@ -1,7 +1,7 @@
 // @ts-check
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
-import { useTold } from "../shared/asked.js";
+import { useStopper, useTold } from "../shared/asked.js";
 import { Messages } from "./messages.js";
 import { useRun } from "../runs/run.js";
 import { wasRouted } from "../runs/run_list.js";
@@ -107,11 +107,10 @@ function Ran({ id, ran }) {
 /** Sends and reads the stream. @param {() => void} keyWanted */
 function useTurn(keyWanted) {
   const [turn, setTurn] = useState(/** @type {Turn | null} */ (null));
-  const stopper = useRef(/** @type {AbortController | null} */ (null));
+  const { stop, begin } = useStopper();
   const change = (/** @type {Partial<Turn>} */ part) => setTurn((was) => was && { ...was, ...part });
-  useEffect(() => () => stopper.current?.abort(), []);
   const send = async (/** @type {object} */ body) => {
-    const { signal } = (stopper.current = new AbortController());
+    const signal = begin();
     setTurn({ ...NOTHING, id: "", busy: true, before: new Set(runs.value.keys()) });
     try {
       const response = await opened("try", { method: "POST", body, signal });
@@ -136,7 +135,7 @@ function useTurn(keyWanted) {
     }
     change({ busy: false });
   };
-  return { turn, send, stop: () => stopper.current?.abort() };
+  return { turn, send, stop };
 }
 
 /**
