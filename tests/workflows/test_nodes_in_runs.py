@@ -15,6 +15,7 @@ ID = "[DiscussionId]d1[/DiscussionId]"
 
 
 LOOK = {"type": "ImageProcessor", "endpointName": "chat", "systemPrompt": "look", "prompt": "describe"}
+GUARDED_CURL = {"type": "CurlCommand", "blockOptionInjection": True}
 LOCK = {"type": "WorkflowLock", "workflowLockId": "l", "lockedMessage": "busy"}
 
 
@@ -70,13 +71,11 @@ class TestImages:
 class TestCommands:
     """CurlCommand knows what of an argument a run has filled in."""
 
-    CURL = {"type": "CurlCommand", "blockOptionInjection": True}
-
     def test_an_option_that_was_filled_in_is_refused(self, house):
         """One that the author wrote is none of a stranger's."""
         for stranger, args in (("-o", ["{agent1Output}"]), ("x", ["--config", "{agent1Output}"])):
             with pytest.raises(WorkflowError, match="CurlCommand: argument"):
-                house.ask({"type": "StaticResponse", "content": stranger}, {**self.CURL, "args": args})
+                house.ask({"type": "StaticResponse", "content": stranger}, {**GUARDED_CURL, "args": args})
 
     def test_an_address_that_was_filled_in_needs_its_scheme(self, house):
         with pytest.raises(WorkflowError, match="what was filled in is no http address"):
