@@ -7,7 +7,6 @@ import sqlite3
 import stat
 import tempfile
 import threading
-import time
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -472,7 +471,8 @@ class TestZip:
         (folders.root / "trip").rename(folders.root / "moved")
         for name, age_s in ((".importing-old", 3660), (".importing-new", 3000)):
             (folders.root / name).mkdir()
-            os.utime(folders.root / name, (time.time() - age_s,) * 2)
+            made = (folders.root / name).stat().st_mtime
+            os.utime(folders.root / name, (made - age_s,) * 2)
         folders.bring_in(tmp_path / "trip.zip")
         assert sorted(path.name for path in folders.root.iterdir()) == [".importing-new", "moved", "trip"]
 
