@@ -84,6 +84,11 @@ class TestComparison:
         """Another node's prompt in between does not hide the one before."""
         assert recorded(held, FIRST, [("system", "other")], SECOND).shared_chars == 1005
 
+    def test_one_that_was_sent_whole_before_leaves_nowhere(self, held):
+        """However many longer ones begin with it."""
+        seen = recorded(held, SECOND, SECOND, FIRST)
+        assert (seen.shared_chars, seen.leaves) == (1005, None)
+
     def test_one_that_is_no_better_gives_way_to_a_newer_one(self, held):
         """What could have been shared is known of the one that was compared."""
         older = [*FIRST, ("assistant", "a" * 70), ("user", "Go on"), ("assistant", "So")]

@@ -51,6 +51,11 @@ class TestHeld:
         kept, left_out = asked_to_hold(asked)
         assert kept is asked and left_out == 0
 
+    def test_up_to_the_limit_with_its_pictures(self):
+        """To the byte: it can be sent again as it was."""
+        asked = body("A" * (ASKED_LIMIT - len(body(""))))
+        assert len(asked) == ASKED_LIMIT and asked_to_hold(asked) == (asked, 0)
+
     def test_beyond_that_without_its_pictures(self):
         asked = body("data:image/png;base64," + "A" * ASKED_LIMIT)
         kept, left_out = asked_to_hold(asked)

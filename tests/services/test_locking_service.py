@@ -195,6 +195,14 @@ class TestLife:
         assert service("two").acquire("nightly", "run-2") is True
 
     @pytest.mark.skipif(not process_start(os.getpid()).strip(), reason="this system does not tell")
+    def test_no_container_outlives_the_machine(self, service, database):
+        """What could not be seen is gone with it."""
+        service("far").acquire("nightly", "run-1")
+        *_, tick = process_start(os.getpid()).split(" ")
+        change(database, "UPDATE InstanceStarts SET Started = ?", f"0 elsewhere {tick}")
+        assert service("two").acquire("nightly", "run-2") is True
+
+    @pytest.mark.skipif(not process_start(os.getpid()).strip(), reason="this system does not tell")
     @pytest.mark.parametrize(("minutes", "free"), [(9, False), (11, True)], ids=["in-time", "expired"])
     def test_a_process_that_cannot_be_seen_has_its_time(
         self, service, database, dead_pid, time_now, minutes, free

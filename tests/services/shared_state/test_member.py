@@ -465,6 +465,18 @@ class TestWhatItWasGivenBefore:
         store.during["put"] = lambda: store._inner.put("key", "k", "new")
         assert lost.put("key", "k", "new") == "mine"
 
+    @pytest.mark.parametrize("is_far", [True, False])
+    def test_whether_there_may_be_other_machines(self, tables, clock, monkeypatch, is_far):
+        """The store knows, whether or not it answers now."""
+        monkeypatch.setattr(MemoryStore, "many_machines", is_far)
+        store = NotedStore(MemoryStore("one", tables, clock))
+        monkeypatch.setattr(members.threading, "Thread", NeverStarted)
+        member = Member(store, clock, retry_s=0)
+        before = member.many_machines
+        store.gone = True
+        member.tell("anything")
+        assert (before, member.many_machines, member.is_joined) == (is_far, is_far, False)
+
     def test_others_are_reached_only_where_there_are_any(self, member, clock):
         alone = Member(None, clock)
         assert (alone.is_joined_with_others, member.is_joined_with_others) == (False, True)
