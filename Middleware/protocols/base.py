@@ -228,17 +228,12 @@ class Framer(ABC):
 
 
 class TextFramer(Framer):
-    """A stream of events that has a place for text alone. `called`: the model called a tool, unseen."""
-
-    def __init__(self, facts: AnswerFacts) -> None:
-        super().__init__(facts)
-        self.called = False
+    """A stream of events that has a place for text alone."""
 
     def thinking_unit(self, thinking: str) -> str:
         return ""
 
     def _tool_call_units(self, calls: list[JsonObject]) -> list[str]:
-        self.called = True
         return []
 
     def heartbeat(self) -> str:

@@ -19,7 +19,7 @@ from Middleware.protocols.base import (
     WireFormat,
     sse,
 )
-from Middleware.services.answers import client_finish_reason, compact_json, usage_numbers
+from Middleware.services.answers import compact_json, usage_numbers
 
 _TYPES = {
     400: "bad_input",
@@ -50,8 +50,7 @@ class KoboldFramer(TextFramer):
         return message_event(f'{{"token":{encode_basestring(text)},"finish_reason":null}}')
 
     def finish_units(self, finish_reason: str) -> list[str]:
-        reason = _reason(client_finish_reason(finish_reason, self.called))
-        return [message_event(compact_json({"token": "", "finish_reason": reason}))]
+        return [message_event(compact_json({"token": "", "finish_reason": _reason(finish_reason)}))]
 
     def error(self, reply: ErrorReply) -> list[str]:
         body = error_object(reply)

@@ -19,7 +19,7 @@ from Middleware.protocols.base import (
     WireFormat,
     sse,
 )
-from Middleware.services.answers import client_finish_reason, compact_json, usage_numbers
+from Middleware.services.answers import compact_json, usage_numbers
 
 NOT_SERVED = ("/slots", "/infill", "/embedding", "/detokenize", "/apply-template", "/lora-adapters")
 
@@ -77,8 +77,7 @@ class LlamaCppFramer(TextFramer):
         return sse(f'{{"index":0,"content":{encode_basestring(text)},"tokens":[],"stop":false}}')
 
     def finish_units(self, finish_reason: str) -> list[str]:
-        answer = self.answer(client_finish_reason(finish_reason, self.called))
-        return [sse(compact_json(_last(answer, self.facts, "")))]
+        return [sse(compact_json(_last(self.answer(finish_reason), self.facts, "")))]
 
     def error(self, reply: ErrorReply) -> list[str]:
         return [sse(compact_json(error_object(reply)))]

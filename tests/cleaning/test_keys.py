@@ -146,3 +146,9 @@ def test_the_defaults_of_the_kinds():
 def test_a_flag_is_a_switch():
     assert FLAG("Be quick.").is_switch
     assert not TEXT.is_switch and not one_of("a", "b").is_switch
+
+
+def test_a_key_is_of_every_node_and_strict_unless_it_says_else():
+    """Editors offer one that is of nodes with a model there alone."""
+    key = CleaningKey({"type": "string"})
+    assert (key.of_models, key.strict, key.default, key.description) == (False, True, None, "")

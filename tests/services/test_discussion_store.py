@@ -25,6 +25,7 @@ from Middleware.services.discussion_store import (
 )
 from Middleware.utilities.encryption_utils import TOKEN_START, decrypt, derive_key, encrypt
 from Middleware.utilities.hashing_utils import sha256_hex
+from tests.patience import PATIENCE_S
 
 KEY = derive_key("test-key", "alice")
 
@@ -400,6 +401,28 @@ def test_long_work_is_leased_once_and_changes_go_on_beside_it(make):
     with make().lease("memory", 0) as held:
         assert held
         assert make().update_json("timestamps.json", lambda value: {"h": "t"}) == {"h": "t"}
+
+
+def test_whoever_wants_leased_work_waits_for_it(make):
+    """Unless it is told to give up: then not for a moment."""
+    held, waits, got = threading.Event(), threading.Event(), []
+
+    def first():
+        with make().lease("memory", 0):
+            held.set()
+            assert waits.wait(PATIENCE_S)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert held.wait(PATIENCE_S)
+    with make().lease("memory", None, lambda: True) as mine:
+        assert not mine
+    second = threading.Thread(target=lambda: got.append(make().lease("memory", PATIENCE_S).__enter__()))
+    second.start()
+    waits.set()
+    for each in (thread, second):
+        each.join(PATIENCE_S)
+    assert got == [True]
 
 
 @pytest.mark.parametrize(

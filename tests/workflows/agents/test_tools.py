@@ -203,6 +203,10 @@ class TestEntries:
         gather_tools(context)
         assert ["31 tools" in warning for warning in bench.engine.warnings] == [True]
 
+    def test_thirty_are_not_many(self, bench: ToolBench) -> None:
+        gather_tools(bench.context(*(workflow(name=f"t{n}") for n in range(30))))
+        assert bench.engine.warnings == []
+
 
 CLIENT = {
     "type": "function",

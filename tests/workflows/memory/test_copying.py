@@ -50,6 +50,17 @@ def new(discussion):
     return discussion.store
 
 
+@pytest.mark.parametrize("preview", [True, False])
+def test_nobody_writes_to_either_meanwhile(old, new, monkeypatch, preview):
+    """A preview writes nothing, not even a lock."""
+    locked, lock = [], DiscussionStore.lock
+    monkeypatch.setattr(
+        DiscussionStore, "lock", lambda store: locked.append(store.discussion_id) or lock(store)
+    )
+    copy_memories(old, new, preview=preview)
+    assert locked == [] if preview else {"old", new.discussion_id} <= set(locked)
+
+
 class TestFiles:
     """File memories."""
 
