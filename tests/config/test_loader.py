@@ -232,6 +232,19 @@ class TestHotReload:
             gc.collect()
         assert len(configs.tree._files[FILE].versions) <= 2
 
+    def test_what_was_first_read_while_a_request_runs_is_kept_for_it(self, configs):
+        """It sees that version as long as it runs, however often the file is edited."""
+        configs.put(FILE, template("one"))
+        running = configs.snapshot()
+        configs.later(1)
+        configs.snapshot().read(FILE)
+        for text in ("two--", "three----"):
+            configs.later(1)
+            configs.put(FILE, template(text))
+            configs.snapshot().read(FILE)
+            gc.collect()
+        assert running.read(FILE) == template("one")
+
     def test_a_deleted_file_is_missing_for_new_requests_only(self, configs):
         configs.put(FILE, template("old"))
         configs.snapshot().read(FILE)

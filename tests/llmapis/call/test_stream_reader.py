@@ -456,6 +456,14 @@ class TestFaults:
         out = dicts(new_reader(), rig.token("a") + "data: x\n\n" * 21, rig.DONE)
         assert [out[0]["token"], out[1]["error"]["kind"]] == ["a", "protocol_error"]
 
+    def test_as_many_between_two_good_ones(self, rig):
+        """Twenty are skipped each time: the row begins again."""
+        bad = "data: x\n\n" * 20
+        assert dicts(new_reader(), bad, rig.token("a"), bad, rig.token("b"), bad, rig.DONE) == [
+            *tokens("a", "b"),
+            STOP,
+        ]
+
     @pytest.mark.parametrize("body", ['{"message":"quota used up"}', '{"detail":"quota used up"}'])
     def test_a_failure_without_error_after_output(self, rig, body):
         """An answer without a finish reason that a complaint came into has failed, in the backend's words."""
