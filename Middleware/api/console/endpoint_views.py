@@ -93,16 +93,19 @@ def endpoints(ask: Ask) -> JsonObject:
     told = [_endpoint_json(ask, snapshot, file, ones) for file, ones in by_file.items()]
     down = {card["url"] for card in told if card["state"] == "failing"} - {""}
     for card, ones in zip(told, by_file.values(), strict=True):
-        if card["state"] == "quiet" and card["url"] in down:
-            card["affects"] = list(_affected(snapshot, ones))
+        would_fail = card["state"] == "failing" or (card["state"] == "quiet" and card["url"] in down)
+        card["affects"] = list(_affected(snapshot, ones)) if would_fail or _is_broken(card) else []
     return {"endpoints": sorted(told, key=_place)}
 
 
 def _place(told: JsonObject) -> tuple[int, str, str]:
     """Where a card stands; one whose file is broken has failed before it was called."""
+    return 0 if _is_broken(told) else _STATES.index(told["state"]), told["name"], told["file"]
+
+
+def _is_broken(told: JsonObject) -> bool:
     error = told["last_error"]
-    is_broken = error is not None and error["kind"] == BROKEN
-    return 0 if is_broken else _STATES.index(told["state"]), told["name"], told["file"]
+    return error is not None and error["kind"] == BROKEN
 
 
 def file_of(snapshot: ConfigSnapshot, user: UserSettings, name: str) -> str:
@@ -165,7 +168,6 @@ def _endpoint_json(ask: Ask, snapshot: ConfigSnapshot, file: str, ones: Sequence
         "calls": [[call.unix, call.first_s, call.rate, call.ok] for call in calls if call.ok is not None],
         "median": medians_of(calls),
         "held": ask.hub.hour.held_share(*keys),
-        "affects": list(_affected(snapshot, ones)) if health.state == "failing" or wrong else [],
         "used_by": list(dict.fromkeys(user for each in ones for user in each.users)),
         "probe": max(
             filter(None, map(ask.hub.probes.last, keys)), key=lambda probe: probe["at"], default=None

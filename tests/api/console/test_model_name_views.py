@@ -232,5 +232,14 @@ class TestWhoNeedsAnEndpoint:
         assert cards["Twin"] == [{"user": "mira", "names": ["mira"]}]
         assert cards["Far"] == []
 
+    def test_a_broken_file_affects_as_a_server_that_is_down(self, ask, house):
+        """Before anybody has asked."""
+        house("Endpoints/Big.json", {"endpoint": 7})
+        house("Workflows/mira/Main.json", [{"type": "Standard", "endpointName": "Big", "prompt": "x"}])
+        hub = a_hub(snapshot=default_snapshot, served_users=lambda: ["mira"])
+        [card] = [one for one in ask("GET", "endpoints", hub=hub)[1]["endpoints"] if one["name"] == "Big"]
+        assert (card["state"], card["last_error"]["kind"]) == ("quiet", "config_error")
+        assert [one["user"] for one in card["affects"]] == ["mira"]
+
     def test_nobody_is_affected_while_it_is_well(self, card):
         assert card(True)["affects"] == []

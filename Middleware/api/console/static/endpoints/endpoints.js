@@ -113,8 +113,7 @@ function Card({ one, again, loaded, there }) {
       : ["address", html`<code>${one.url || "built in"}</code>`],
     [
       "affects",
-      one.state === "failing" &&
-        (one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`).join(", ") || "nobody"),
+      error && listed(...one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`)),
     ],
     [
       "same address",
