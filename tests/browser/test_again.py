@@ -102,6 +102,21 @@ class TestAsk:
         made = backend.calls()[len(before) :]
         assert [call.body for call in made] == [before[0].body]
         page.locator(".answers h3", has_text="same as then").wait_for()
+        assert page.locator(".answers h3", has_text="edited").count() == 0
+
+    def test_an_answer_says_that_its_question_was_edited(self, page):
+        page.get_by_role("textbox", name="1 user").fill("Draft please, shorter")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.locator(".answers h3", has_text="edited").wait_for()
+
+    def test_the_way_back_keeps_what_was_looked_for(self, house, looking):
+        """So that the next run of the same search is at hand."""
+        page = looking.open(house, "#/runs?text=chat", bypass_csp=True)
+        page.locator(".row").first.click()
+        page.locator("button.fallrow.done", has_text="Draft").click()
+        page.get_by_role("link", name="Ask again").click()
+        page.get_by_role("link", name="The run").click()
+        until(page, lambda: "text=chat" in page.url and "/ask/" not in page.url)
 
     def test_what_was_edited_and_not_asked_is_asked_for(self, page):
         """Before the page is left; once it is asked, its run keeps it."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from Middleware.common.types import Messages
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries
 from Middleware.utilities.hashing_utils import message_hash
+from Middleware.workflows.memory.vector_store import VectorDatabase
 from tests.workflows.conftest import House, ScriptedModel
 from tests.workflows.handlers.conftest import bench, user_with
 from tests.workflows.leases import leased_by_another
@@ -88,3 +90,14 @@ def discussion(house: House, model: ScriptedModel, tmp_path: Path) -> Discussion
 def echo() -> Callable[[Any], str]:
     """A model that answers `note: <what it was asked>`."""
     return lambda call: "note: " + call.conversation[-1]["content"]
+
+
+@pytest.fixture
+def ask(database: VectorDatabase) -> Callable[..., list[Any]]:
+    """All rows of a statement, by a connection of its own. `database`: the test file's."""
+
+    def run(statement: str, *values: Any) -> list[Any]:
+        with closing(sqlite3.connect(database.path)) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    return run

@@ -39,15 +39,6 @@ def corrections(database, tmp_path):
     return bench_of(tmp_path)[1]
 
 
-@pytest.fixture
-def ask(database):
-    def run(statement, *values):
-        with closing(sqlite3.connect(database.path)) as connection:
-            return connection.execute(statement, values).fetchall()
-
-    return run
-
-
 def texts(corrections):
     return [fact.text for fact in corrections.facts()[0]]
 

@@ -56,17 +56,6 @@ def database(store):
     return VectorDatabase(store)
 
 
-@pytest.fixture
-def ask(database):
-    """All rows of a statement, by a connection of its own."""
-
-    def run(statement, *values):
-        with closing(sqlite3.connect(database.path)) as connection:
-            return connection.execute(statement, values).fetchall()
-
-    return run
-
-
 def newest(database):
     with database.reading() as log:
         return log.newest()

@@ -75,7 +75,7 @@ function Form({ run, i, k, was }) {
     };
     if (busy) return;
     asked.current = now;
-    send({ run: run.id, node: i, call: k, ...edits }, times);
+    send({ run: run.id, node: i, call: k, ...edits }, times, Object.keys(edits).length > 0);
   };
   const choice = (
     /** @type {string} */ label,
@@ -177,11 +177,11 @@ function useAnswers() {
       put(n, () => ({ state: signal.aborted ? "stopped" : "failed", error, tookS: since() }));
     }
   };
-  const send = (/** @type {object} */ body, /** @type {number} */ times) => {
+  const send = (/** @type {object} */ body, /** @type {number} */ times, /** @type {boolean} */ edited) => {
     const signal = begin();
     const left = Array.from({ length: times }, (_, at) => at + 1);
     setAnswers(left.map((n) => ({ n, id: "", state: "waits", text: "", thought: "", error: "", firstS: null,
-      tookS: null, edited: Object.keys(body).length > 3 })));
+      tookS: null, edited })));
     const work = async () => {
       for (let n = left.shift(); n !== undefined; n = left.shift()) await one(n, body, signal);
     };

@@ -51,7 +51,7 @@ export function Filter({ filter }) {
       title="any state" onClick=${() => turn({ state: null })}>${filter.state} ×</button>`
     }
     <button type="button" class="pill" aria-pressed=${heldShown.value}
-      title="How much was still held" onClick=${turnHeld}>held</button>
+      title="How much of the prompts was held" onClick=${turnHeld}>held</button>
     ${["user", "key", "name", "workflow"].map(
       (name) =>
         filter[name] &&
