@@ -242,3 +242,38 @@ def test_no_circle_of_modules() -> None:
 
     for module in sorted(graph):
         visit(module, ())
+
+
+def test_what_one_test_file_takes_from_another_is_there() -> None:
+    """Told here in a second: a run of all tests ends before the file that could not be read is named."""
+    modules = {
+        ".".join(path.relative_to(HOUSE).with_suffix("").parts): path.read_text("utf-8")
+        for path in HOUSE.glob("tests/**/*.py")
+    }
+    taken = [
+        (name, node.module, alias.name)
+        for name, text in modules.items()
+        if "from tests." in text
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and node.module in modules
+        for alias in node.names
+    ]
+    defined = {source: {*_bound_names(ast.parse(modules[source])), "*"} for _, source, _ in taken}
+    assert not [f"{name}: {source}.{what}" for name, source, what in taken if what not in defined[source]]
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    """The names that a module has: bound outside its functions and classes."""
+    bound: set[str] = set()
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return bound

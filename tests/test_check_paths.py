@@ -24,6 +24,13 @@ spec.loader.exec_module(check_paths)
         ("tests/api/test_api_server.py", ["tests/api/test_api_server.py"]),
         ("tests/api/test_api_server.py::test_x", ["tests/api/test_api_server.py::test_x"]),
         ("tests/api/conftest.py", ["tests/api"]),
+        (
+            "tests/workflows/memory/test_vector_store.py",
+            [
+                f"tests/workflows/memory/test_{name}.py"
+                for name in ("vector_store", "golden_folders", "vector_takeover")
+            ],
+        ),
         ("tests/cleaning", ["tests/cleaning"]),
         ("server.py", ["tests/test_server.py"]),
         ("docs/server.md", []),

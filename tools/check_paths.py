@@ -2,12 +2,13 @@
 
     .venv/bin/python tools/check_paths.py [--changed] [PATH ...] [OPTION OF PYTEST ...]
 
-A file leads to its own test, a test to itself; the rules of the tree come along. No coverage is asked for:
-that is a measure of all tests together. Standard library only.
+A file leads to its own test, a test to itself and to those that import it; the rules of the tree come along.
+No coverage is asked for: that is a measure of all tests together. Standard library only.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +46,7 @@ def tests_of(path: str) -> list[str]:
     file = Path(path)
     top = file.parts[0] if file.parts else ""
     if top == "tests":
-        return [path] if file.suffix != ".py" or file.name.startswith("test_") else [str(file.parent)]
+        return _of_a_test(path)
     mirrored = Path("tests", *file.parts[1:]) if top == "Middleware" else Path("tests", file.name)
     own = mirrored.with_name(f"test_{file.name}")
     if file.suffix == ".py" and (HOUSE / own).is_file():
@@ -55,6 +56,23 @@ def tests_of(path: str) -> list[str]:
     if len(file.parts) > 1:
         return list(OF_FOLDERS.get(top, ()))
     return [] if file.suffix == ".md" else list(SCRIPTS)
+
+
+def _of_a_test(path: str) -> list[str]:
+    """A file of tests and those that take names from it; the folder of any other."""
+    file = Path(path)
+    if file.suffix != ".py":
+        return [path]
+    module = ".".join(file.with_suffix("").parts)
+    takes = re.compile(rf"^\s*(?:from|import) {re.escape(module)}\b", re.MULTILINE)
+    takers = [
+        other.relative_to(HOUSE).as_posix()
+        for other in sorted(HOUSE.glob("tests/**/test_*.py"))
+        if takes.search(other.read_text("utf-8"))
+    ]
+    if file.name.startswith("test_"):
+        return [path, *takers]
+    return [str(file.parent), *(taker for taker in takers if file.parent not in Path(taker).parents)]
 
 
 def _nearest(folder: Path) -> str:

@@ -13,9 +13,9 @@ from Middleware.workflows.memory import vector_store as vector_takeover
 from Middleware.workflows.memory.vector_cache import VectorCache
 from Middleware.workflows.memory.vector_store import ChunkRecord, VectorDatabase, is_sound, take_over
 from Middleware.workflows.memory.vector_tables import StateReach
-from tests.workflows.memory.test_vector_store import CHUNK, FACT, PEER_TABLES, ask, database, store
+from tests.workflows.memory.test_vector_store import CHUNK, FACT, PEER_TABLES, database, store
 
-__all__ = ["ask", "database", "store"]
+__all__ = ["database", "store"]
 
 
 class TestTakingOver:
