@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 
 import pytest
 
@@ -23,11 +24,15 @@ class TestList:
         assert '"model":"mira"' in page.locator("pre").nth(1).inner_text()
 
     def test_a_request_appears_while_it_runs_and_its_bar_grows(self, start, looking, backend):
-        backend.on("Tell me", Reply(["one", *[" more"] * 12], gap_s=0.25))
+        begin, rest = threading.Event(), threading.Event()
+        backend.on("Tell me", Reply(["one", " more"], after=begin, rest_after=rest))
         server = start(None, "--concurrency", "1")
         page = looking.open(server)
         page.wait_for_selector("text=No request yet")
-        first, second = Client(server, asking("Tell me")), None
+        first = Client(server, asking("Tell me"))
+        page.wait_for_selector(".row .shape")
+        page.wait_for_timeout(1_000)  # a model that reads: the answer's part of the bar has room to grow
+        begin.set()
         page.wait_for_selector(".row .mark.answering")
         bar = page.locator(".row .shape i.k-say").first
         before = bar.bounding_box()["width"]
@@ -37,6 +42,7 @@ class TestList:
         assert waiting.locator(".name b").inner_text() == "mira"
         assert waiting.locator(".said").inner_text() == "Hello"
         until(page, lambda: bar.bounding_box()["width"] > before + 5)
+        rest.set()
         first.wait(), second.wait()
         until(page, lambda: page.locator(".row .mark.done").count() == 2)
         assert page.locator(".row").count() == 2
