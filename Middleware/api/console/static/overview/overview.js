@@ -8,6 +8,7 @@ import {
 } from "./numbers.js";
 import { Failed, Mark, Missing } from "../shared/parts.js";
 import { Plot } from "../shared/plot.js";
+import { state } from "../shared/server.js";
 import { stateWords } from "../endpoints/state_words.js";
 import { clock, counted, moment, number } from "../shared/words.js";
 
@@ -168,21 +169,34 @@ export function Rows({ label, rows, none = "No request in this time." }) {
  * @typedef {{name: string, requests: number, failed: number, prompt_tokens: number, completion_tokens: number}} Line
  */
 
-/** What each user, or each model name, asked for and used today. */
-export function Today() {
+/** What each user, or each model name, asked for and used today; of one user by model names. */
+function Today() {
   const [by, sort] = useState("user");
-  const { data } = useAsked("today", 15);
+  const [user, choose] = useState("");
+  const { data } = useAsked("today", 15, { user });
   if (!data) return null;
-  const { since, whole, lines } = data[by];
-  const rows = lines.map((/** @type {Line} */ { prompt_tokens: read, completion_tokens: wrote, ...line }) => ({
-    [by]: line.name || "–",
-    requests: line.requests,
-    failed: line.failed,
-    "tokens in": read,
-    "tokens out": wrote,
-    "tokens in all": read + wrote,
-  }));
-  return html`<div class="pagehead"><h2>Today</h2><label>by <select value=${by}
+  const { since, whole, lines } = data[user ? "model name" : by];
+  const row = (/** @type {unknown} */ head, /** @type {Line[]} */ some) => {
+    const sum = (/** @type {keyof Line} */ name) => some.reduce((all, line) => all + Number(line[name]), 0);
+    const [read, wrote] = [sum("prompt_tokens"), sum("completion_tokens")];
+    return {
+      [user ? "model name" : by]: head,
+      requests: sum("requests"),
+      failed: sum("failed"),
+      "tokens in": read,
+      "tokens out": wrote,
+      "tokens in all": read + wrote,
+    };
+  };
+  const users = state.value?.users ?? [];
+  const rows = lines.map((/** @type {Line} */ line) => row(!user && by === "user" && users.includes(line.name)
+    ? html`<button type="button" class="link" title="by model name" onClick=${() => choose(line.name)}>${line.name}
+      </button>` : line.name || "–", [line]));
+  if (rows.length && (user || by !== "user")) rows.push(row(html`<b>${user || "all users"}, in all</b>`, lines));
+  return html`<div class="pagehead"><h2>Today</h2><label>of <select aria-label="of which user" value=${user}
+      onChange=${(/** @type {any} */ event) => choose(event.target.value)}><option value="">all users</option>
+      ${users.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+      <label>by <select value=${user ? "model name" : by} disabled=${user !== ""}
       onChange=${(/** @type {any} */ event) => sort(event.target.value)}>${Object.keys(data).map((name) => html`<option>
       ${name}</option>`)}</select></label>
       <span class="dim">${whole ? "since midnight" : `since ${clock(since)}, when this server started`}</span></div>

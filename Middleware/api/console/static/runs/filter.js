@@ -2,11 +2,11 @@
 // Which runs the list shows: what stands over it, and the runs that fit: those that the server gave, and those of which
 // it told since.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
+import { useOneStop } from "../shared/keys.js";
 import { heldShown, turnHeld, turnList } from "./columns.js";
 import { keyTurn } from "../shared/key.js";
 import { ListSwitch, Menu } from "../shared/parts.js";
 import { turn } from "../shared/place.js";
-import { useOneStop } from "../shared/roving.js";
 import { fits } from "./run_list.js";
 import { ACTIVE, isActive } from "../shared/run_state.js";
 import { ask, era, gone, remember, runs, state } from "../shared/server.js";
