@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from tests.browser.conftest import asking, rows, sideways, until, violations
@@ -193,10 +196,94 @@ class TestCompare:
         page.get_by_role("button", name="More").click()
         page.get_by_role("menuitem", name="Compare with another run").click()
         bar = page.locator(".comparebar")
-        bar.get_by_text("open another run").wait_for()
+        bar.get_by_text("or open another run").wait_for()
         page.locator(".row").nth(1).click()
         bar.get_by_role("link", name="Compare").click()
         until(page, lambda: page.locator(".factsof tbody tr").count() == 3)
+
+    def test_the_bar_says_what_is_next_and_stays_in_view(self, two, looking):
+        """On another ground than the list, however long that is."""
+        page = looking.open(two, viewport={"width": 1024, "height": 300})
+        rows(page, 2)
+        page.locator(".row").first.focus()
+        page.keyboard.press("m")
+        bar = page.locator(".comparebar")
+        name = page.locator(".row").first.locator(".name b").inner_text()
+        clock = page.locator(".row").first.locator("time").inner_text()
+        bar.get_by_text(f"{name} {clock} is marked. Mark a second run (m) to compare").wait_for()
+        box = bar.bounding_box()
+        assert box["y"] + box["height"] <= 300
+        ground = "(one) => getComputedStyle(one).backgroundColor"
+        assert bar.evaluate(ground) == page.get_by_role("button", name="Run again").first.evaluate(ground)
+
+    def test_a_box_at_each_row_marks_it(self, two, looking):
+        """It is no stop of the Tab key: `m` does the same."""
+        page = looking.open(two, bypass_csp=True)
+        rows(page, 2)
+        for row in (0, 1):
+            page.get_by_role("button", name=re.compile("^Mark mira .* to compare$")).nth(row).click()
+        assert [one.get_attribute("aria-pressed") for one in page.locator(".tick").all()] == ["true"] * 2
+        assert [one.get_attribute("tabindex") for one in page.locator(".tick").all()] == ["-1"] * 2
+        assert violations(page) == []
+        page.locator(".tick").first.click()
+        page.locator(".comparebar", has_text="is marked").wait_for()
+        page.locator(".tick").first.click()
+        page.locator(".comparebar").get_by_role("link", name="Compare").click()
+        until(page, lambda: page.locator(".factsof tbody tr").count() == 3)
+
+    def compared(self, looking, server):
+        """The page of Compare, of the older run and the newer one."""
+        page = looking.open(server)
+        rows(page, 2)
+        ids = [row.get_attribute("data-id") for row in page.locator(".row").all()]
+        page.goto(f"{server.url}/console/#/compare/{ids[1]}/{ids[0]}")
+        page.locator(".inshort").wait_for()
+        return page
+
+    def test_one_line_says_what_differs_and_leads_there(self, two, looking):
+        page = self.compared(looking, two)
+        said = " ".join(page.locator(".inshort").inner_text().split())
+        assert said == "The question differs; 1 of 12 nodes differs: 12 Answer (another prompt)."
+        page.locator(".inshort").get_by_role("button", name="12 Answer").click()
+        until(page, lambda: page.evaluate("document.activeElement.textContent").startswith("12 Answer"))
+
+    def test_the_same_question_with_another_model(self, start, looking, backend):
+        """What a changed file changed."""
+        server = start()
+        server.post("/v1/chat/completions", asking("Hello"))
+        file = server.public / "Configs" / "Endpoints" / "mira" / "Model.json"
+        endpoint = json.loads(file.read_text("utf-8"))
+        file.write_text(json.dumps({**endpoint, "modelNameToSendToAPI": "other"}), "utf-8")
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = self.compared(looking, server)
+        said = " ".join(page.locator(".inshort").inner_text().split())
+        assert said == "Same question, 1 of 1 node differs: 1 Answer (another model)."
+
+    def test_two_equal_runs(self, start, looking):
+        server = start()
+        for _ in range(2):
+            server.post("/v1/chat/completions", asking("Hello"))
+        page = self.compared(looking, server)
+        assert page.locator(".inshort").inner_text() == "Same question, no node of 1 differs."
+
+    def test_small_differences_of_times_are_plain_words(self, two, looking):
+        """No `+< 10 ms`."""
+        page = looking.open(two)
+        rows(page, 2)
+        ids = [row.get_attribute("data-id") for row in page.locator(".row").all()]
+
+        def answer(route):
+            told = route.fetch().json()
+            is_b = told["id"] == ids[0]
+            times = {"first_s": 1.208 if is_b else 1.2, "client_s": 2.04 if is_b else 2.0}
+            route.fulfill(json={**told, **times})
+
+        page.route(re.compile(r"/api/runs/[^/]+\?"), answer)
+        page.goto(f"{two.url}/console/#/compare/{ids[1]}/{ids[0]}")
+        page.locator(".factsof").wait_for()
+        cells = page.locator(".factsof tbody tr").last.locator("td")
+        told = [cells.nth(at).inner_text().replace("\u202f", " ") for at in (0, 1)]
+        assert told == ["about the same", "+40 ms"]
 
     def test_marks_go(self, two, looking):
         page = looking.open(two)

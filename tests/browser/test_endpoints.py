@@ -12,7 +12,7 @@ import pytest
 from Middleware.common.costs import Cost
 from Middleware.services.history import HistoryFile, HistoryRow
 from tests.browser.conftest import QUESTION, WIDTHS, asking, sideways, until, violations
-from tests.e2e.conftest import NODE
+from tests.e2e.conftest import NODE, write
 from tests.e2e.fake_backend import Reply
 from tests.workflows.conftest import Site
 
@@ -50,6 +50,43 @@ class TestEndpoints:
         assert re.match(r"Next: \w", advice) and "`" not in advice
         server.post("/v1/chat/completions", asking("Hello"))
         page.get_by_text(re.compile("well since .*, 1 call")).wait_for()
+
+    def test_the_bar_of_every_page_says_how_many_fail(self, start, looking, backend):
+        """Without a look at the page of the endpoints, until they are well again."""
+        server = start({"mira": {}, "jo": {}})
+        backend.on("break", DOWN)
+        page = looking.open(server, bypass_csp=True)
+        page.get_by_role("link", name="Endpoints", exact=True).wait_for()
+        server.post("/v1/chat/completions", asking("break", model="jo"))
+        page.get_by_role("link", name="Endpoints 1 fails", exact=True).wait_for()
+        assert page.locator(".top .flag").inner_text().split() == ["1", "fails"] and violations(page) == []
+        server.post("/v1/chat/completions", asking("break", model="mira"))
+        page.get_by_role("link", name="Endpoints 2 fail", exact=True).wait_for()
+        page.set_viewport_size({"width": 320, "height": 700})
+        assert sideways(page) <= 0
+        for user in ("mira", "jo"):
+            server.post("/v1/chat/completions", asking("Hello", model=user))
+        page.get_by_role("link", name="Endpoints", exact=True).wait_for()
+
+    @pytest.mark.parametrize("width", [390, 1440])
+    def test_what_fails_since_when_and_for_whom_stands_first(self, start, looking, backend, width):
+        """Before what its file says; in the first screen at every width. A failure that is over is called one."""
+        server = start({"abe": {}, "mira": {}})
+        backend.on("break", DOWN)
+        server.post("/v1/chat/completions", asking("break", model="abe"))
+        server.post("/v1/chat/completions", asking("Hello", model="abe"))
+        server.post("/v1/chat/completions", asking("break", model="mira"))
+        page = looking.open(server, "#/endpoints", viewport={"width": width, "height": 700})
+        page.locator(".endpoint").nth(1).wait_for()
+        first = page.locator(".endpoint").first
+        assert re.search(
+            r"Model\s*mira\s*failing since [\d:]+, 1 call\s+[\d:]+ endpoint 'Model' answered 500.*\s+Next: .*\s+"
+            r"affects\s+mira \(mira\)\s+address",
+            first.inner_text(),
+        )
+        affected = first.locator("dd").first.bounding_box()
+        assert affected["y"] + affected["height"] < 700
+        page.locator(".endpoint.well").get_by_text("last failure").wait_for()
 
     def test_whoever_has_the_same_address_is_named_where_it_fails(self, start, looking, backend):
         """With how they are: nobody has called them yet. A file that no workflow uses is listed as well."""
@@ -151,6 +188,26 @@ class TestOverview:
         page.locator(".servers li").first.wait_for()
         told = [" ".join(text.split()) for text in page.locator(".servers li").all_inner_texts()]
         assert told == ["jo/Model failing", "mira/Model failing", "1 endpoint: 1 not called yet"]
+
+    def test_what_one_user_used_today_by_model_names(self, start, looking):
+        """A click on the user, or the menu over the table."""
+        server = start({"mira": {"user": {"allowSharedWorkflows": True}}, "jo": {}})
+        write(server.public / "Configs" / "Workflows" / "_shared" / "novel" / "_DefaultWorkflow.json", [NODE])
+        for name in ("mira", "mira", "mira:novel", "jo"):
+            server.post("/v1/chat/completions", asking("Hello", model=name))
+        page = looking.open(server, "#/overview", bypass_csp=True)
+        table = page.get_by_role("region", name="Today in numbers")
+        table.get_by_role("button", name="mira").click()
+
+        def told():
+            return [row.locator("td").all_inner_texts()[:2] for row in table.locator("tbody tr").all()]
+
+        until(page, lambda: told() == [["mira", "2"], ["mira:novel", "1"], ["mira, in all", "3"]])
+        page.get_by_label("of which user").select_option("jo")
+        until(page, lambda: told() == [["jo", "1"], ["jo, in all", "1"]])
+        page.get_by_label("of which user").select_option("all users")
+        until(page, lambda: told() == [["mira", "3"], ["jo", "1"]])
+        assert violations(page) == []
 
     def test_the_last_time_on_the_axis_has_room(self, start, looking):
         """It stands at the right end, and half of it beyond."""

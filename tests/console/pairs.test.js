@@ -1,7 +1,7 @@
 // @ts-check
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { folded, isEqual, pairName, pairsOf } from "../../Middleware/api/console/static/compare/pairs.js";
+import { folded, isEqual, pairName, pairsOf, reasonsOf } from "../../Middleware/api/console/static/compare/pairs.js";
 
 const text = (/** @type {string} */ sum) => ({ ref: "n", chars: 3, left_out: 0, start: "", sum });
 /** @param {number} number @param {string} title @param {string} [sum] @param {object} [more] @returns {any} */
@@ -44,4 +44,20 @@ test("equal neighbours are one piece", () => {
   );
   const parts = folded(pairs).map((part) => (Array.isArray(part) ? part.map(pairName) : pairName(part)));
   assert.deepEqual(parts, [["1 A", "2 B"], "3 C", ["4 D"]]);
+});
+
+test("why two nodes are not equal", () => {
+  const call = (/** @type {object} */ more = {}) => ({ kind: "model", endpoint: "Big", model: "m", body: text("p"), raw: text("r"), ...more });
+  const asked = (/** @type {object} */ more = {}, /** @type {object} */ of = {}, sum = "x") => node(1, "A", sum, { preset: "Warm", calls: [call(more)], ...of });
+  const why = (/** @type {any} */ b, prompt = false, /** @type {any} */ a = asked()) => reasonsOf({ a, b }, prompt).join("; ");
+  assert.equal(why(null), "only in A");
+  assert.equal(why(asked(), false, null), "only in B");
+  assert.equal(why(asked({ model: "n", body: text("q") })), "another model");
+  assert.equal(why(asked({ model: "n", body: text("q") }), true), "another model; another prompt");
+  assert.equal(why(asked({ endpoint: "Small" }, { preset: "Cold" })), "another endpoint; another preset");
+  assert.equal(why(asked({ body: text("q") })), "other settings");
+  assert.equal(why(asked({}, {}, "y")), "same prompt, another text");
+  assert.equal(why(asked({}, { state: "failed" })), "done in A, failed in B");
+  assert.equal(why(asked({}, { state: "kept" }, "y")), "same prompt, another text");
+  assert.equal(why(node(1, "A", "y"), false, node(1, "A")), "another text");
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { leftWords, readingWords, reuseWords } from "../../Middleware/api/console/static/runs/reuse_words.js";
+import { leftWords, readingWords, reuseWords } from "../../Middleware/api/console/static/runs/sent_parts.js";
 
 const plain = (text) => text.replaceAll("\u202f", ",");
 const PROMPT = { tokens: 12400, about: false, held: 11800, held_about: false, compared: true, leaves: { message: 1, character: 256, where: "in the system prompt" } };

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from Middleware.api.console.hour import MOST_CALLS, Call, medians_of
 from Middleware.api.console.model_name_views import names_that_run
-from Middleware.api.console.view_contract import ApiRoute, Ask, NotNow, ViewRefused
+from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, NotNow, ViewRefused
 from Middleware.common.errors import ConfigError
 from Middleware.common.secrets import is_secret_header, secrets_of_header, secrets_of_url
 from Middleware.common.types import JsonObject
@@ -61,6 +61,22 @@ def health_of(calls: Sequence[Call]) -> Health:
             break
         since = call
     return Health("well" if newest.ok else "failing", since.unix, failure)
+
+
+def failing_count(hub: Hub) -> int:
+    """How many files of endpoints fail now, as `health_of` the calls of all their users says. The page asks
+    for it with every state: no file is read unless a call failed."""
+    calls = hub.hour.newest_calls()
+    if all(call.ok for call in calls.values()):
+        return 0
+    snapshot, served = hub.snapshot(), hub.served_users()
+    newest: dict[str, Call] = {}
+    for (user, name), call in calls.items():
+        with suppress(ConfigError):
+            file = file_of(snapshot, load_user(snapshot, user), name) if user in served else ""
+            if file and snapshot.exists(file) and (file not in newest or newest[file].unix < call.unix):
+                newest[file] = call
+    return sum(not call.ok for call in newest.values())
 
 
 # --------------------------------------------------------------------------

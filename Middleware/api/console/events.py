@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from Middleware.api.client_watch import end_connection, probe_of
+from Middleware.api.console.endpoint_views import failing_count
 from Middleware.api.console.run_texts import AnswerTimes, tokens_of
 from Middleware.api.console.shapes import SHORTEST_PART_S, Look
 from Middleware.api.console.view_contract import ApiRoute, Ask, Hub, Reply, ViewRefused, json_bytes
@@ -42,6 +43,7 @@ def state_of(hub: Hub, rights: tuple[str, ...]) -> JsonObject:
         "users": hub.served_users(),
         "gate": hub.gate(),
         "kept": hub.recorder.kept_sizes(),
+        "failing": failing_count(hub),
         "seq": hub.recorder.seq,
     }
 

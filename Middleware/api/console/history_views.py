@@ -91,15 +91,16 @@ MOST_LINES = 100
 
 
 def today(ask: Ask) -> JsonObject:
-    """GET `today`: `{"user", "model name"}`, what each used today, each `{"since", "whole", "lines"}`.
+    """GET `today?user=`: `{"user", "model name"}`, what each used today, each `{"since", "whole", "lines"}`.
 
-    `since`: Unix seconds. `whole`: that is midnight. Else it is when this process began to count: without a
-    history, and of model names, which a history does not know."""
-    ask.words()
+    `user`: model names count what this user asked alone. `since`: Unix seconds. `whole`: that is midnight.
+    Else it is when this process began to count: without a history, and of model names, which a history does
+    not know."""
+    user = ask.words("user")["user"]
     midnight, counts = day_start(time.time()), ask.hub.hour.today
     since = max(midnight, counts.started)
     users = {"since": round(since), "whole": since == midnight, "lines": _day_lines(counts.by_user())}
-    names = {**users, "lines": _day_lines(counts.by_name())}
+    names = {**users, "lines": _day_lines(counts.by_name(user))}
     if ask.hub.history is not None:
         with suppress(OSError, sqlite3.Error), read_history(ask.hub.history) as sql:
             kept = [

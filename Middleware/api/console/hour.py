@@ -138,6 +138,14 @@ class Hour:
         with self._lock:
             return list(self._calls.get((user, endpoint), ()))
 
+    def newest_calls(self) -> dict[tuple[str, str], Call]:
+        """Of each endpoint, as `(user, name)`, the newest call that says how it is."""
+        with self._lock:
+            telling = {
+                key: [call for call in calls if call.ok is not None] for key, calls in self._calls.items()
+            }
+        return {key: max(calls, key=lambda call: call.unix) for key, calls in telling.items() if calls}
+
     def model_before(self, place: str, unix: float) -> str:
         """The model of the last call to this place (`place_of_model`) that began before; "": not known."""
         with self._lock:

@@ -61,14 +61,18 @@ class Today:
         """The one with the most requests first."""
         return self._sums(0)
 
-    def by_name(self) -> list[DayLine]:
-        """By model names, as they were asked for."""
-        return self._sums(1)
+    def by_name(self, user: str = "") -> list[DayLine]:
+        """By model names, as they were asked for. `user`: by this one alone; "": by all."""
+        return self._sums(1, user)
 
-    def _sums(self, at: int) -> list[DayLine]:
+    def _sums(self, at: int, user: str = "") -> list[DayLine]:
         with self._lock:
             self._turn_day()
-            lines = [line._replace(name=place[at]) for place, line in self._lines.items()]
+            lines = [
+                line._replace(name=place[at])
+                for place, line in self._lines.items()
+                if not user or place[0] == user
+            ]
         return sums_by_name(lines)
 
     def _turn_day(self) -> tuple[int, ...]:

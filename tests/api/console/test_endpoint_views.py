@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Middleware.api.console import endpoint_views
-from Middleware.api.console.endpoint_views import ROUTES
+from Middleware.api.console.endpoint_views import ROUTES, failing_count
 from Middleware.api.console.hour import Call, Hour
 from Middleware.config.endpoints import load_endpoint
 from Middleware.config.loader import ConfigTree
@@ -296,6 +296,48 @@ class TestList:
         [one] = house.get()
         assert one["url"] == "http://u:***@h:1"
         assert one["last_error"]["text"] == "*** *** *** *** plainplain"
+
+
+class TestHowManyFail:
+    """The number that the bar of every page shows."""
+
+    def count(self, house):
+        assert sum(one["state"] == "failing" for one in house.get()) == failing_count(house.hub)
+        return failing_count(house.hub)
+
+    def test_it_is_that_of_the_cards(self, house):
+        assert self.count(house) == 0
+        house.called((10.0, 0.5, 31.0, True), (11.0, None, None, False, "timeout", "no answer"))
+        assert self.count(house) == 1
+        house.called((12.0, None, None, None))
+        assert self.count(house) == 1
+        house.called((13.0, 0.5, 31.0, True))
+        assert self.count(house) == 0
+
+    def test_a_file_that_users_share_counts_once(self, house):
+        """Its newest call tells, whoever made it."""
+        house.users = ["mira", "jo"]
+        house.write("Users/jo", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+        house.nodes({"endpointName": "Big"}, file="Workflows/jo/Main")
+        house.called((10.0, None, None, False, "timeout", ""))
+        house.called((11.0, None, None, False, "timeout", ""), user="jo")
+        assert self.count(house) == 1
+        house.called((12.0, 0.5, 31.0, True), user="jo")
+        assert self.count(house) == 0
+
+    def test_what_has_no_card_does_not_count(self, house):
+        """Of a user who is not served, of one without a file, and an endpoint that is gone."""
+        failure = (10.0, None, None, False, "timeout", "")
+        house.called(failure, user="jo")
+        house.called(failure, name="Gone")
+        house.users = ["mira", "rex"]
+        house.called(failure, user="rex")
+        assert self.count(house) == 0
+
+    def test_no_file_is_read_while_nothing_fails(self, house):
+        """It is asked for with every state."""
+        house.called((10.0, 0.5, 31.0, True))
+        assert failing_count(a_hub(hour=house.hour, snapshot=None)) == 0
 
 
 def loaded(house, name):

@@ -152,6 +152,16 @@ class TestToday:
         ]
         assert [line["name"] for line in told["model name"]["lines"]] == ["mira:novel"]
 
+    def test_the_model_names_of_one_user_alone(self, ask, hour):
+        """Users are as before."""
+        hub = a_hub(hour=hour)
+        names = {}
+        for user in ("mira", "jo"):
+            _, told = ask("GET", "today", hub=hub, routes=HISTORY_ROUTES, query=f"user={user}")
+            assert [line["name"] for line in told["user"]["lines"]] == ["mira"]
+            names[user] = [line["name"] for line in told["model name"]["lines"]]
+        assert names == {"mira": ["mira:novel"], "jo": []}
+
     def test_a_history_that_cannot_be_read_is_done_without(self, today, hour, history):
         history.folder.mkdir()
         history_file(history.folder).write_bytes(b"no database " * 100)

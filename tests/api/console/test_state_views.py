@@ -28,13 +28,14 @@ class TestRoute:
             "users": ["mira"],
             "gate": {"level": "request", "limit": 1, "running": 0, "waiting": 0},
             "kept": {"runs": 0, "bytes": 0, "limit": 16777216, "odd": 0, "pinned": 0},
+            "failing": 0,
             "seq": 0,
         }
 
     def test_its_keys_stand_in_their_order(self, ask):
         assert list(ask("GET", "state")[1]) == [
             *("version", "mode", "rights", "pid", "processes"),
-            *("started", "users", "gate", "kept", "seq"),
+            *("started", "users", "gate", "kept", "failing", "seq"),
         ]
 
     def test_it_knows_no_words(self, ask):

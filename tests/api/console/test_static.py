@@ -42,9 +42,9 @@ def test_foreign_code_is_small() -> None:
 
 FIRST_PICTURE = [
     "index.html", "console.css", "marks.svg", "vendor/preact.js", "app.js", "runs/columns.js", "runs/commands.js", "runs/filter.js",
-    "runs/run_list.js", "runs/runs.js", "runs/runs_asked.js", "shared/address.js", "shared/asked.js", "shared/bar.js", "shared/finder.js",
-    "shared/kept.js", "shared/key.js", "shared/keys.js", "shared/parts.js", "shared/place.js", "shared/roving.js", "shared/run_state.js",
-    "shared/server.js", "shared/tick.js", "shared/words.js",
+    "runs/run_list.js", "runs/runs.js", "shared/address.js", "shared/asked.js", "shared/bar.js", "shared/finder.js",
+    "shared/kept.js", "shared/key.js", "shared/keys.js", "shared/parts.js", "shared/place.js", "shared/run_state.js",
+    "shared/server.js", "shared/words.js",
 ]  # fmt: skip
 """What a browser loads to show the list of runs."""
 

@@ -56,6 +56,14 @@ def test_a_request_that_named_no_model_has_the_name_of_its_user(hour, end):
     assert [line.name for line in hour.today.by_name()] == ["mira"]
 
 
+def test_the_model_names_of_one_user_alone(hour, end):
+    end()
+    end("jo", "mira:novel")
+    end("jo", "jo", state="failed")
+    assert hour.today.by_name("jo") == [DayLine("jo", 1, 1, 100, 20), DayLine("mira:novel", 1, 0, 100, 20)]
+    assert hour.today.by_name("rex") == []
+
+
 def test_a_refused_one_ran_under_no_name(hour, end):
     """What a client may send as a name is not kept."""
     end("", "no-such-model", state="refused")

@@ -11,8 +11,9 @@ import { clock, counted, number, seconds } from "../shared/words.js";
 import { changes } from "../runs/cleaning.js";
 import { marked } from "../runs/columns.js";
 import { sentIn } from "../runs/sent_parts.js";
+import { messagesIn } from "../runs/spoken.js";
 import { textOf } from "../runs/texts.js";
-import { folded, isSame, lastCall, pairName, pairsOf } from "./pairs.js";
+import { folded, isEqual, isSame, lastCall, pairName, pairsOf, reasonsOf } from "./pairs.js";
 
 /**
  * @typedef {import("../shared/types.js").Run} Run
@@ -29,9 +30,9 @@ export function CompareBar({ open }) {
   const other = marked.value.some(({ id }) => id === open) ? undefined : runs.value.get(open);
   const chosen = [...marked.value, ...(other ? [other] : [])].slice(0, 2);
   const [first, second] = chosen.map(({ name, path, at }) => `${name ?? path} ${clock(at)}`);
-  return html`<p class="comparebar" role="status"><span>${first} and ${second ?? "..."}</span>
-    ${second ? html`<a class="go" href=${addressOf("compare", chosen.map(({ id }) => id))}>Compare</a>`
-      : html`<span class="dim">open another run</span>`}
+  return html`<p class="comparebar" role="status"><span>${second ? html`<b>${first}</b> and <b>${second}</b>`
+      : html`<b>${first}</b> is marked. Mark a second run (<kbd>m</kbd>) to compare, or open another run.`}</span>
+    ${second && html`<a href=${addressOf("compare", chosen.map(({ id }) => id))}>Compare</a>`}
     <button type="button" class="plain" onClick=${clear}>Esc</button></p>`;
 }
 
@@ -52,9 +53,12 @@ export function Page({ place }) {
 
 /** @param {{a: Run, b: Run}} props */
 function Both({ a, b }) {
-  const parts = folded(pairsOf(a.nodes, b.nodes));
+  const pairs = pairsOf(a.nodes, b.nodes);
+  const parts = folded(pairs);
   return html`<article class="compare" aria-label="Compare"><a class="wayback" href="#/runs">‹ All runs</a>
-    <h1 tabindex="-1">Compare</h1><${FactsOf} a=${a} b=${b} />
+    <h1 tabindex="-1">Compare</h1>
+    ${[a, b].every((run) => run.texts && !run.private) && html`<${InShort} a=${a} b=${b} pairs=${pairs} />`}
+    <${FactsOf} a=${a} b=${b} />
     ${(a.private || b.private) && html`<p class="notes quiet">Texts of a private run are not kept; times and counts
       only.</p>`}
     ${parts.map((part) => (Array.isArray(part)
@@ -63,11 +67,71 @@ function Both({ a, b }) {
   </article>`;
 }
 
-/** Name, value of a run, and what is said of the difference. @type {[string, (run: Run) => number | null, (value:
- * number) => string][]} */
+/** So many nodes are named where one line says what differs. */
+const MOST_NAMED = 6;
+
+/**
+ * What differs, in one line.
+ * @param {{a: Run, b: Run, pairs: Pair[]}} props
+ */
+function InShort({ a, b, pairs }) {
+  const differing = pairs.filter((pair) => !isEqual(pair));
+  const named = differing.slice(0, MOST_NAMED);
+  const { data } = useTold(`${a.id}/${b.id}`, async () => ({
+    question: await questionWords(a, b),
+    prompts: await Promise.all(named.map((pair) => asksOther([a, b], pair).catch(() => true))),
+  }));
+  if (!data) return html`<p class="dim">...</p>`;
+  const show = (/** @type {Pair} */ pair) => {
+    const heading = /** @type {HTMLElement | null} */ (document.querySelector(`[data-pair="${nameIn(pair)}"]`));
+    heading?.focus();
+    heading?.scrollIntoView();
+  };
+  const node = (/** @type {Pair} */ pair, /** @type {number} */ at) => html`${at ? ", " : ""}<button type="button"
+    class="link" onClick=${() => show(pair)}>${pairName(pair)}</button> (${reasonsOf(pair,
+      data.prompts[at]).join(", ")})`;
+  const many = counted(pairs.length, "node");
+  const left = differing.length - named.length;
+  const differ = `${number(differing.length)} of ${many} ${differing.length === 1 ? "differs" : "differ"}: `;
+  return html`<p class="inshort">${data.question}${differing.length
+    ? html`${differ}${named.map(node)}${left > 0 && ` and ${number(left)} more`}.`
+    : `no node of ${number(pairs.length)} differs.`}</p>`;
+}
+
+/** The places of both nodes in their runs. @param {Pair} pair */
+const nameIn = ({ a, b }) => `${a?.i} ${b?.i}`;
+
+/** Whether both were asked the same by their clients, as the beginning of a sentence. @param {Run} a @param {Run} b */
+async function questionWords(a, b) {
+  if (!a.asked || !b.asked) return "";
+  if (isSame(a.asked, b.asked)) return "Same question, ";
+  const [one, two] = await Promise.all([textOf(a.id, a.asked), textOf(b.id, b.asked)]);
+  const [mine, others] = [one, two].map(({ head }) => messagesIn(head).map(({ content }) => content));
+  if (!mine.length || mine.at(-1) !== others.at(-1)) return "The question differs; ";
+  return String(mine) === String(others) ? "Same question, " : "Same question after other messages; ";
+}
+
+/** Whether a node asked its model something else; what stands beside the messages is not meant.
+ * @param {[Run, Run]} runs @param {Pair} pair */
+async function asksOther(runs, { a, b }) {
+  const [one, two] = [lastCall(a)?.body ?? null, lastCall(b)?.body ?? null];
+  if (!one || !two || isSame(one, two)) return false;
+  const texts = await Promise.all([textOf(runs[0].id, one), textOf(runs[1].id, two)]);
+  const [mine, others] = texts.map((text) => (text.left_out ? text.head + text.tail : messagesOf(text.head)));
+  return mine !== others;
+}
+
+/** What of a body its model reads. @param {string} body */
+function messagesOf(body) {
+  const { messages, prompt, tools } = sentIn(body) ?? {};
+  return JSON.stringify([messages ?? body, prompt, tools]);
+}
+
+/** Name, value of a run, what is said of it, and of the difference. @type {[string, (run: Run) => number | null,
+ * (value: number) => string, ((value: number) => string)?][]} */
 const NUMBERS = [
-  ["first word", (run) => run.first_s, seconds],
-  ["took", (run) => run.client_s, seconds],
+  ["first word", (run) => run.first_s, seconds, shortTime],
+  ["took", (run) => run.client_s, seconds, shortTime],
   ["tokens in", (run) => run.all_nodes?.prompt_tokens ?? null, number],
   ["tokens out", (run) => run.all_nodes?.completion_tokens ?? null, number],
   ["answer", (run) => answerOf(run)?.chars ?? null, (value) => counted(value, "character")],
@@ -84,7 +148,8 @@ function FactsOf({ a, b }) {
     <th scope="col">run</th>${NUMBERS.map(([title]) => html`<th key=${title} scope="col">${title}</th>`)}
     <th scope="col">what stood out</th></tr></thead>
     <tbody>${row("A", a)}${row("B", b)}<tr><th scope="row">difference</th>
-    ${NUMBERS.map(([title, value, words]) => html`<td key=${title}>${more(value(a), value(b), words)}</td>`)}
+    ${NUMBERS.map(([title, value, words, apart = words]) => html`<td key=${title}>${more(value(a), value(b),
+      apart)}</td>`)}
     <td>${isSame(answerOf(a), answerOf(b)) ? "same answer" : "another answer"}</td></tr></tbody></table></div>`;
 }
 
@@ -94,7 +159,16 @@ const shown = (value, words) => (value === null ? "" : words(value));
 /** @param {number | null} a @param {number | null} b @param {(value: number) => string} words */
 function more(a, b, words) {
   if (a === null || b === null) return "";
-  return a === b ? "the same" : `${b > a ? "+" : "−"}${words(Math.abs(b - a))}`;
+  const said = words(Math.abs(b - a));
+  return a === b ? "the same" : said === ABOUT ? said : `${b > a ? "+" : "−"}${said}`;
+}
+
+const ABOUT = "about the same";
+
+/** Between two times. @param {number} value */
+function shortTime(value) {
+  if (value < 0.01) return ABOUT;
+  return value < 0.1 ? `${Math.round(1000 * value)}\u202fms` : seconds(value);
 }
 
 /** @param {{runs: [Run, Run], pair: Pair}} props */
@@ -105,7 +179,8 @@ function Differs({ runs, pair }) {
     ? seconds(node.ended_s - node.begun_s) : "-"));
   const sent = [lastCall(a)?.body ?? null, lastCall(b)?.body ?? null];
   const came = [a?.output ?? null, b?.output ?? null];
-  return html`<section class="differs" aria-label=${pairName(pair)}><h2>${pairName(pair)} <small
+  return html`<section class="differs" aria-label=${pairName(pair)}><h2 tabindex="-1"
+    data-pair=${nameIn(pair)}>${pairName(pair)} <small
     class="dim">${only || `${took[0]}, ${took[1]}`}</small></h2>
     <${Texts} runs=${runs} title="Sent" refs=${sent} read=${promptIn} />
     <${Texts} runs=${runs} title="Came" refs=${came} read=${String} /></section>`;

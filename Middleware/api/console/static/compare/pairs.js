@@ -1,5 +1,6 @@
 // @ts-check
 // Which node of one run stands beside which of the other, and what differs. Pure.
+import { stateWords } from "../shared/words.js";
 
 /**
  * @typedef {import("../shared/types.js").Node} Node
@@ -69,6 +70,26 @@ export function folded(pairs) {
     else made.push([pair]);
   }
   return made;
+}
+
+/**
+ * Why the two are not equal, in words. `prompt`: whether they asked their models something else.
+ * @param {Pair} pair @param {boolean} prompt @returns {string[]}
+ */
+export function reasonsOf({ a, b }, prompt) {
+  if (!a || !b) return [a ? "only in A" : "only in B"];
+  const [one, two] = [lastCall(a), lastCall(b)];
+  const kept = a.state === "kept" || b.state === "kept";
+  const reasons = [
+    !kept && a.state !== b.state && `${stateWords(a.state)} in A, ${stateWords(b.state)} in B`,
+    one?.endpoint !== two?.endpoint && "another endpoint",
+    one?.model !== two?.model && "another model",
+    a.preset !== b.preset && "another preset",
+    prompt && "another prompt",
+  ].filter((reason) => reason !== false);
+  if (reasons.length) return reasons;
+  if (!isSame(one?.body, two?.body)) return ["other settings"];
+  return [isSame(a.output, b.output) ? "other calls" : one ? "same prompt, another text" : "another text"];
 }
 
 /** `3 Critic`. @param {Pair} pair */

@@ -103,7 +103,17 @@ const stateOf = ({ state, affects }) =>
 function Card({ one, again, loaded, there }) {
   const title = `endpoint-${one.file}`;
   const { gate, last_error: error } = one;
+  const fails = one.state === "failing";
+  const told = error && html`<p class=${`notes${fails ? " bad" : ""}`}>${one.state === "well"
+    && "last failure "}<b>${clock(error.at)}</b> ${error.text || error.kind}
+    ${error.advice && html`<span class="advice">Next: ${error.advice.split("`").map((piece, at) => (at % 2
+      ? html`<code>${piece}</code>` : piece))}</span>`}</p>`;
   const facts = [
+    [
+      "affects",
+      error && listed(...one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`)),
+      "users, and the model names whose requests may need it",
+    ],
     one.addresses.length
       ? [
           "addresses",
@@ -112,12 +122,8 @@ function Card({ one, again, loaded, there }) {
         ]
       : ["address", html`<code>${one.url || "built in"}</code>`],
     [
-      "affects",
-      error && listed(...one.affects.map(({ user, names }) => `${user} (${names.join(", ")})`)),
-    ],
-    [
       "same address",
-      one.state === "failing" &&
+      fails &&
         one.url !== "" &&
         listed(...there.map((other) => `${other.name} of ${other.users.join(", ")} (${stateOf(other)})`)),
     ],
@@ -145,15 +151,10 @@ function Card({ one, again, loaded, there }) {
       <span class=${`state ${MARKS[one.state]}`}>${one.state !== "quiet" && html`<${Mark}
         state=${MARKS[one.state]} />`} ${stateWords(one)}</span>
     </div>
+    ${fails && told}
     <${Facts} facts=${facts} />
     ${one.calls.length > 0 && html`<${Calls} one=${one} />`}
-    ${
-      error &&
-      html`<p class=${`notes${one.state === "failing" ? " bad" : ""}`}><b>${clock(error.at)}</b> ${error.text ||
-        error.kind}
-      ${error.advice && html`<span class="advice">Next: ${error.advice.split("`").map((piece, at) => (at % 2
-        ? html`<code>${piece}</code>` : piece))}</span>`}</p>`
-    }
+    ${!fails && told}
     <${Probe} one=${one} again=${again} />
     <p class="usedby dim">used by ${one.used_by.length ? one.used_by.map((path, at) => html`${at ? ", "
       : ""}<${FileLink} path=${path} />`) : "no workflow"}</p>

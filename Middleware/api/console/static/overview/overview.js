@@ -1,13 +1,16 @@
 // @ts-check
-// Overview: the last hour in six plots, or as a table; or the history of hours, days and weeks.
+// Overview: the last hour in six plots, or as a table; or the history of hours, days and weeks; and who used what.
 import { html, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { health } from "../endpoints/endpoints.js";
-import { stateWords } from "../endpoints/state_words.js";
+import {
+  BYS, SPANS, groupRow, hourPlots, plotsOf, rows, sinceFirst, slotRows, slotWords, totals, xs,
+} from "./numbers.js";
 import { Failed, Mark, Missing } from "../shared/parts.js";
-import { History, Plots, Rows, Today } from "./history.js";
-import { SPANS, hourPlots, rows, sinceFirst, totals, xs } from "./numbers.js";
-import { clock, counted, moment } from "../shared/words.js";
+import { Plot } from "../shared/plot.js";
+import { state } from "../shared/server.js";
+import { stateWords } from "../endpoints/state_words.js";
+import { clock, counted, moment, number } from "../shared/words.js";
 
 const COMMANDS = [
   "./run --keys add NAME users=ann",
@@ -97,4 +100,105 @@ function keyRow({ name, users, requests, tokens, running, waiting, share, seen, 
     "of its limits": shares.join(", ") || "–",
     "last seen": seen ? moment(seen) : "–",
   };
+}
+
+/** @typedef {import("./numbers.js").History} Made */
+
+/** @param {{ span: string, table: boolean }} props */
+export function History({ span, table }) {
+  const [by, sort] = useState("user");
+  const [name, choose] = useState(/** @type {string | null} */ (null));
+  const { data, error, again } = useAsked("history", 60, { span, by, ...(name === null ? {} : { name }) });
+  if (!data) return html`<${Missing} error=${error} again=${again} />`;
+  const change = (/** @type {any} */ event) => {
+    choose(null);
+    sort(event.target.value);
+  };
+  return html`${error && html`<${Failed} error=${error} again=${again} />`}
+    ${table ? html`<${Rows} label="The history in numbers" rows=${slotRows(data)} />` : html`<${Plots}
+      plots=${plotsOf(data)} x=${data.starts} of=${data.span}
+      moment=${(/** @type {number} */ mark) => slotWords(mark, data.span)} />`}
+    <div class="pagehead"><h2>By</h2><select aria-label="By what" value=${by} onChange=${change}>${BYS.map(([value,
+      title]) => html`<option value=${value}>${title}</option>`)}</select>
+      ${name !== null && html`<span class="dim">The ${table ? "numbers" : "plots"} are those of ${name ||
+        "requests without a name"} alone.</span> <button type="button"
+          onClick=${() => choose(null)}>Show all</button>`}</div>
+    <${Groups} made=${data} by=${by} name=${name} choose=${choose} />
+    ${data.lost > 0 && html`<p class="dim">${counted(data.lost, "run")} could not be written and ${data.lost === 1
+      ? "is" : "are"} missing here.</p>`}`;
+}
+
+/**
+ * Plots beside each other, each with its title and what its curves are.
+ * @param {{ plots: ReturnType<typeof plotsOf>, x: number[], of?: string, moment?: (mark: number) => string }} props
+ *   `of`: which time they show
+ */
+export const Plots = ({ plots, x, of, moment }) =>
+  html`<div class="plots">${plots.map(
+    ({ title, said, curves, ...how }) => html`<figure key=${title}><figcaption>${title}${curves.length > 1 &&
+      html`<span class="legend">${curves.map(({ kind, label }) => html`<span><i class=${`k-${kind}`}></i>${label}
+      </span>`)}</span>`}</figcaption>
+    <${Plot} key=${of} x=${x} curves=${curves} hour=${true} said=${said} moment=${moment} ...${how} /></figure>`,
+  )}</div>`;
+
+/** @param {{ made: Made, by: string, name: string | null, choose: (name: string | null) => void }} props */
+function Groups({ made, by, name, choose }) {
+  const rows = made.groups.map((group) => ({
+    [by]: html`<button type="button" class="link" aria-pressed=${group.name === name} title="show it alone"
+      onClick=${() => choose(group.name === name ? null : group.name)}>${group.name || "–"}</button>`,
+    ...groupRow(group),
+  }));
+  return html`<${Rows} label=${`The history by ${by}`} rows=${rows} />`;
+}
+
+/**
+ * A table of rows that say the same; numbers as they are.
+ * @param {{ label: string, rows: Record<string, any>[], none?: string }} props
+ */
+export function Rows({ label, rows, none = "No request in this time." }) {
+  if (!rows.length) return html`<p class="dim">${none}</p>`;
+  const heads = Object.keys(rows[0]);
+  return html`<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="numbers">
+    <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
+    <tbody>${rows.map((row) => html`<tr>${heads.map((head, at) => html`<td class=${at ? "num" : null}>
+    ${typeof row[head] === "number" || row[head] === null ? number(row[head]) : row[head]}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
+}
+
+/**
+ * @typedef {{name: string, requests: number, failed: number, prompt_tokens: number, completion_tokens: number}} Line
+ */
+
+/** What each user, or each model name, asked for and used today; of one user by model names. */
+function Today() {
+  const [by, sort] = useState("user");
+  const [user, choose] = useState("");
+  const { data } = useAsked("today", 15, { user });
+  if (!data) return null;
+  const { since, whole, lines } = data[user ? "model name" : by];
+  const row = (/** @type {unknown} */ head, /** @type {Line[]} */ some) => {
+    const sum = (/** @type {keyof Line} */ name) => some.reduce((all, line) => all + Number(line[name]), 0);
+    const [read, wrote] = [sum("prompt_tokens"), sum("completion_tokens")];
+    return {
+      [user ? "model name" : by]: head,
+      requests: sum("requests"),
+      failed: sum("failed"),
+      "tokens in": read,
+      "tokens out": wrote,
+      "tokens in all": read + wrote,
+    };
+  };
+  const users = state.value?.users ?? [];
+  const rows = lines.map((/** @type {Line} */ line) => row(!user && by === "user" && users.includes(line.name)
+    ? html`<button type="button" class="link" title="by model name" onClick=${() => choose(line.name)}>${line.name}
+      </button>` : line.name || "–", [line]));
+  if (rows.length && (user || by !== "user")) rows.push(row(html`<b>${user || "all users"}, in all</b>`, lines));
+  return html`<div class="pagehead"><h2>Today</h2><label>of <select aria-label="of which user" value=${user}
+      onChange=${(/** @type {any} */ event) => choose(event.target.value)}><option value="">all users</option>
+      ${users.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+      <label>by <select value=${user ? "model name" : by} disabled=${user !== ""}
+      onChange=${(/** @type {any} */ event) => sort(event.target.value)}>${Object.keys(data).map((name) => html`<option>
+      ${name}</option>`)}</select></label>
+      <span class="dim">${whole ? "since midnight" : `since ${clock(since)}, when this server started`}</span></div>
+    <${Rows} label="Today in numbers" rows=${rows} none="No request has ended today." />`;
 }

@@ -1,22 +1,20 @@
 // @ts-check
 // One run: what it is, what stood out, when each node did what, and the tabs of the chosen node.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { useNow } from "../shared/asked.js";
 import { AgainWindow, Keep, RepeatOf, RunAgain } from "../again/deeds.js";
 import { addressOf } from "../shared/address.js";
 import { CopyMenu } from "./copy_menu.js";
-import { Answer, Request } from "./client.js";
 import { firstNode, firstPart } from "./fall_scale.js";
 import { keyTurn } from "../shared/key.js";
-import { useKeys } from "../shared/keys.js";
-import { NodeTabs, PRIVATE, fileOf } from "./node_tabs.js";
+import { useKeys, useOneStop } from "../shared/keys.js";
+import { Answer, NodeTabs, PRIVATE, Request, fileOf } from "./node_tabs.js";
 import { entered, listFolded, turnList } from "./columns.js";
-import { useOneStop } from "../shared/roving.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
 import { isActive } from "../shared/run_state.js";
 import { grown, markOf, otherWorkflow, timesSaid, withNames } from "./run_list.js";
 import { ask, era, hasRight, needsKey, runs } from "../shared/server.js";
-import { useNow } from "../shared/tick.js";
 import { Waterfall } from "./waterfall.js";
 import { costWords, listed, moment, number, seconds, stateWords, unbroken, usedWords } from "../shared/words.js";
 

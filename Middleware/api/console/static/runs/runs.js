@@ -2,21 +2,18 @@
 // Runs: the list, and beside it the run that is open.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
-import { useCode } from "../shared/asked.js";
+import { useCode, useNow } from "../shared/asked.js";
 import { entered, heldShown, listFolded, mark, marked, turnList } from "./columns.js";
 import { useFinder } from "../shared/finder.js";
-import { listKeys, useKeys } from "../shared/keys.js";
+import { listKeys, useKeys, useOneStop } from "../shared/keys.js";
 import { Empty, Failed, Loading, Lock, Mark, Missing, Shape } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
-import { useOneStop } from "../shared/roving.js";
 import { clock, counted, listed, moment, number, seconds, shareWords } from "../shared/words.js";
 import { isActive } from "../shared/run_state.js";
 import { firstShown, grown, held, markOf, ordered, otherWorkflow, repeatWords, scaleOf } from "./run_list.js";
-import { Filter } from "./filter.js";
-import { useRuns } from "./runs_asked.js";
+import { Filter, useRuns } from "./filter.js";
 import { runs, state } from "../shared/server.js";
 import { firstRequest } from "./commands.js";
-import { useNow } from "../shared/tick.js";
 
 /** @typedef {import("../shared/types.js").Summary} Summary */
 
@@ -126,7 +123,7 @@ function Rows({ asked, runs, open, unasked, filter }) {
   const { odd = 0, pinned = 0 } = filtersNothing(filter) ? (state.value?.kept ?? {}) : {};
   // A shared link leads to a run that may stand far below.
   useEffect(() => box.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [open]);
-  useOneStop(box, "a, button", false);
+  useOneStop(box, "a, .more", false);
   if (!rows.length) return html`<${NothingFits} />`;
   const scrolled = (/** @type {any} */ event) => {
     const { scrollTop, scrollHeight, clientHeight } = event.target;
@@ -139,12 +136,13 @@ function Rows({ asked, runs, open, unasked, filter }) {
   };
   /** The same row is the same object: what has not changed is not compared again. @param {Summary} run */
   const row = (run) => {
-    const mark = `${run.id === open}|${unasked}|${scale}`;
+    const isMarked = marked.value.some(({ id }) => id === run.id);
+    const look = `${run.id === open}|${unasked}|${scale}|${isMarked}`;
     const there = cache.current.get(run.id);
-    if (there && there.run === run && there.mark === mark) return there.made;
+    if (there && there.run === run && there.look === look) return there.made;
     const made = html`<${Row} key=${run.id} run=${run} open=${run.id === open} unasked=${unasked} scale=${scale}
-      filter=${filter} />`;
-    cache.current.set(run.id, { run, mark, made });
+      filter=${filter} isMarked=${isMarked} />`;
+    cache.current.set(run.id, { run, look, made });
     return made;
   };
   return html`${fresh > 0 && html`<button type="button" class="fresh" onClick=${show}>${number(fresh)} new</button>`}
@@ -175,8 +173,11 @@ function useStillness() {
   return { still, hold };
 }
 
-/** @param {{run: Summary, open: boolean, unasked: boolean, scale: number, filter: Record<string, string>}} props */
-function Row({ run: told, open, unasked, scale, filter }) {
+/**
+ * @param {{run: Summary, open: boolean, unasked: boolean, scale: number, filter: Record<string, string>, isMarked:
+ *   boolean}} props
+ */
+function Row({ run: told, open, unasked, scale, filter, isMarked }) {
   const run = grown(told, useNow(isActive(told)));
   const said = run.private
     ? html`<${Lock} />private: times and counts only`
@@ -212,7 +213,9 @@ function Row({ run: told, open, unasked, scale, filter }) {
       told.held !== null &&
       html`<span>
     ${shareWords(told.held)}</span>`
-    }</span></span></a></li>`;
+    }</span></span></a><button type="button" class="tick" tabindex="-1" aria-pressed=${isMarked}
+      aria-label=${`Mark ${run.name ?? run.path} ${clock(run.at)} to compare`} title="Mark to compare ( m )"
+      onClick=${() => mark(told)}></button></li>`;
 }
 
 /** What stands at the right: where it is, what stood out, else the first word and the tokens. @param {Summary} run */

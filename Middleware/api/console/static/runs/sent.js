@@ -1,23 +1,28 @@
 // @ts-check
-// The tab "Sent": the body of a call as it left the process.
+// The tab "Sent": the body of a call as it left the process; over it how much of the prompt the server had, and where
+// it left the one before.
 import { html, useMemo, useState } from "../vendor/preact.js";
 import { useTold } from "../shared/asked.js";
 import { Facts, Missing } from "../shared/parts.js";
-import { Reuse } from "./reuse.js";
-import { boxLeft, parsed, sentIn } from "./sent_parts.js";
+import { boxLeft, leftWords, parsed, readingWords, reuseWords, sentIn } from "./sent_parts.js";
+import { ask } from "../shared/server.js";
 import { Box, JsonTree, NO_CALL, Switches, Whole, textOf, useText } from "./texts.js";
 import { counted, size } from "../shared/words.js";
 
-/** @typedef {import("../shared/types.js").Call} Call @typedef {import("../shared/types.js").Run} Run */
+/**
+ * @typedef {import("../shared/types.js").Run} Run
+ * @typedef {import("../shared/types.js").Node} Node
+ * @typedef {import("../shared/types.js").Call} Call
+ */
 
-/** @param {{run: Run, node: import("../shared/types.js").Node, call: Call | null, none: string}} props */
+/** @param {{run: Run, node: Node, call: Call | null, none: string}} props */
 export function Sent({ run, node, call, none }) {
   if (!call) return NO_CALL;
   return html`<${Reuse} run=${run} node=${node} call=${call} /><${Body} run=${run} node=${node} call=${call}
     none=${none} />`;
 }
 
-/** @param {{run: Run, node: import("../shared/types.js").Node, call: Call, none: string}} props */
+/** @param {{run: Run, node: Node, call: Call, none: string}} props */
 function Body({ run, node, call, none }) {
   const { data: text, error, again, whole, sent } = useSent(run.id, call.body);
   const [view, setView] = useState("");
@@ -128,4 +133,38 @@ export function Parts({ sent, left, split = null }) {
       )}</span> ${sent.tools.join(", ")}</p>`
     }
     ${sent.samplers.length > 0 && html`<${Facts} look="samplers" facts=${sent.samplers} />`}`;
+}
+
+const NO_PLACE = { place: null };
+
+/** @param {{run: Run, node: Node, call: Call}} props */
+export function Reuse({ run, node, call }) {
+  const { prompt } = call;
+  const path = `runs/${encodeURIComponent(run.id)}/nodes/${node.i}/calls/${call.k}/left`;
+  const { data } = useTold(prompt?.leaves && call.body ? path : "", () => ask(path).catch(() => NO_PLACE));
+  if (!prompt) return null;
+  const place = /** @type {import("../shared/types.js").LeftPlace | null} */ (data?.place ?? null);
+  return html`<div class="reuse"><p><b>${reuseWords(prompt)}</b> <span class="dim">
+    ${readingWords(call.prompt_s)} ${leftWords(prompt, place?.placeholder)}</span></p>
+    ${
+      place &&
+      (place.before || place.differs || place.after) &&
+      html`<p class="leftat"><${Words} place=${place} />
+    </p>`
+    }</div>`;
+}
+
+/** Without the space behind it. @param {"del" | "ins"} kind @param {string} text */
+const marked = (kind, text) => html`<${kind}>${text.trimEnd()}<//>${text.slice(text.trimEnd().length)}`;
+
+/**
+ * The words around the place; what stood there before is struck through.
+ * @param {{place: import("../shared/types.js").LeftPlace}} props
+ */
+function Words({ place: { exact, before, differs, after, was } }) {
+  return html`${before}${was && marked("del", was)}${differs && marked("ins", differs)}${after}${
+    !exact &&
+    html` <span
+    class="dim">It differs within the next 256 characters; the prompt before is no longer kept.</span>`
+  }`;
 }

@@ -10,16 +10,17 @@ import { number } from "../shared/words.js";
 
 const MOST_KEPT = 60;
 export const NO_CALL = html`<p class="dim">This node called no model and no other server.</p>`;
-const known = /** @type {Map<string, Text>} */ (new Map());
+const known = /** @type {Map<string, Promise<Text>>} */ (new Map());
 
 /** One kept text. @param {string} id @param {Ref} ref @returns {Promise<Text>} */
-export async function textOf(id, ref) {
+export function textOf(id, ref) {
   const name = `${era.value}/${id}/${ref.ref}/${ref.chars}`;
   const there = known.get(name);
   if (there) return there;
-  const text = await ask(`runs/${encodeURIComponent(id)}/texts/${encodeURIComponent(ref.ref)}`);
+  const text = ask(`runs/${encodeURIComponent(id)}/texts/${encodeURIComponent(ref.ref)}`);
   if (known.size >= MOST_KEPT) known.delete([...known.keys()][0]);
   known.set(name, text);
+  text.catch(() => known.delete(name));
   return text;
 }
 

@@ -1,15 +1,14 @@
 // @ts-check
 // When each node of a run did what: a list of rows, each a button, over one axis of time.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { useNow } from "../shared/asked.js";
 import { MOST_CALLS, above, allCallsBars, barsOf, callBars, endOf, rowsOf, ticks } from "./fall_scale.js";
 import { hueOf } from "../shared/names.js";
-import { step, useKeys } from "../shared/keys.js";
+import { step, useKeys, useOneStop } from "../shared/keys.js";
 import { Mark } from "../shared/parts.js";
 import { isActive } from "../shared/run_state.js";
 import { grown } from "./run_list.js";
-import { useNow } from "../shared/tick.js";
 import { Axis, Track, percent } from "./track.js";
-import { useOneStop } from "../shared/roving.js";
 import { PARTS, counted, listed, stateWords } from "../shared/words.js";
 
 /**

@@ -1,6 +1,6 @@
 // @ts-check
-// What a page asked for: what was there stays until the new is.
-import { useEffect, useRef, useState } from "../vendor/preact.js";
+// What a page asked for: what was there stays until the new is; and a clock for what grows while one looks.
+import { signal, useEffect, useRef, useState } from "../vendor/preact.js";
 import { ask } from "./server.js";
 
 /** @template T @typedef {{ data: T | null, error: Error | null, again: () => void }} Asked */
@@ -55,4 +55,21 @@ export function useAsked(path, every = 0, query) {
     return () => clearInterval(clock);
   }, [every]);
   return told;
+}
+
+const EVERY_MS = 250;
+const tick = signal(performance.now());
+let readers = 0;
+let clock = 0;
+
+/** The page's own time in ms; told again and again while `grows`. @param {boolean} grows */
+export function useNow(grows) {
+  useEffect(() => {
+    if (!grows) return;
+    if (readers++ === 0) clock = setInterval(() => document.hidden || (tick.value = performance.now()), EVERY_MS);
+    return () => {
+      if (--readers === 0) clearInterval(clock);
+    };
+  }, [grows]);
+  return grows ? Math.max(tick.value, performance.now() - EVERY_MS) : 0;
 }

@@ -22,9 +22,12 @@ export const PAGES = [
 
 /** @param {{page: string}} props */
 export function Bar({ page }) {
-  const links = PAGES.map(
-    ([name, title]) => html`<a href=${wayFor(name)} aria-current=${name === page ? "page" : undefined}>${title}</a>`,
-  );
+  const links = PAGES.map(([name, title]) => {
+    const down = name === "endpoints" && state.value?.failing;
+    return html`<a href=${wayFor(name)} aria-current=${name === page ? "page" : undefined}>${title}${down
+      ? html` <b class="flag" title="how many fail now">${number(down)}<span class="unseen">
+        ${down === 1 ? " fails" : " fail"}</span></b>` : ""}</a>`;
+  });
   return html`<header class="top">
     <a class="brand" href="#/runs"><${Drawing} name="brand" box="0 0 24 16" /><span>Headrace</span></a>
     ${keyWanted.value ? html`<span class="gate"></span>` : html`<nav aria-label="Pages">${links}</nav><${Gate} />`}

@@ -7,7 +7,8 @@
  * @typedef {{version: string, mode: string, rights: string[], pid: number, processes: number, started: number, users:
  *   string[],
  *   gate: {level: string, limit: number, running: number, waiting: number}, kept: {runs: number, bytes: number, limit:
- *   number, odd: number, pinned: number}, seq: number}} State */
+ *   number, odd: number, pinned: number}, failing: number, seq: number}} State
+ *   `failing`: how many endpoints */
 
 /** @typedef {"queue" | "other" | "load" | "first" | "think" | "say" | "after" | "prefill"} Part */
 
