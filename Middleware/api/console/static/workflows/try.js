@@ -2,12 +2,11 @@
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useStopper, useTold } from "../shared/asked.js";
-import { Messages } from "./messages.js";
 import { useRun } from "../runs/run.js";
 import { wasRouted } from "../runs/run_list.js";
 import { ask, needsKey, opened, readEvents, runs, state } from "../shared/server.js";
 import { NOTHING, outdatedIn, saidIn } from "./said.js";
-import { SidePane } from "./panes.js";
+import { Messages, SidePane } from "./panes.js";
 import { messagesIn } from "../runs/spoken.js";
 import { Waterfall } from "../runs/waterfall.js";
 
@@ -148,7 +147,7 @@ const newest = (user, before) =>
     .filter((run) => run.front === "console" && run.user === user && !before.has(run.id))
     .sort((a, b) => b.at - a.at)[0]?.id;
 
-/** What leaves the run besides its answer. @param {import("./dry.js").DryNode[]} nodes @returns {string[]} */
+/** What leaves the run besides its answer. @param {import("./panes.js").DryNode[]} nodes @returns {string[]} */
 const notesOf = (nodes) =>
   nodes.flatMap(({ number, title, type, notes }) =>
     notes.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`),
