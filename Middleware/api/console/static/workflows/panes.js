@@ -125,13 +125,17 @@ export function Messages({ messages, change, off = false }) {
  * @typedef {{nodes: DryNode[], error?: string | null}} Walk
  */
 
+/** What was written last, for the next look. @type {Message[]} */
+let keptMessages = [{ role: "user", content: "Hello" }];
+
 /**
  * @param {{path: string, user: string, unsaved: () => string | undefined, close: () => void}} props `unsaved`: the
  *   text, when it differs from the file
  */
 export function DryRun({ path, user, unsaved, close }) {
-  const [messages, setMessages] = useState([{ role: "user", content: "Hello" }]);
+  const [messages, setMessages] = useState(keptMessages);
   const [open, setOpen] = useState(0);
+  keptMessages = messages;
   const { data, error, again } = useTold(`${user} ${path}`, (signal) => {
     const text = unsaved();
     return ask("dry-run", { method: "POST", body: { path, user, messages, text }, signal }).then((walk) => ({
