@@ -2,8 +2,7 @@
 // One field of a form: its name in words and in code, its box, what it means, and what is wrong with it.
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { MARKS } from "../endpoints/state_words.js";
-import { addressOf } from "../shared/address.js";
-import { useTold } from "../shared/asked.js";
+import { useCode, useTold } from "../shared/asked.js";
 import { useFinder } from "../shared/finder.js";
 import { ask } from "../shared/server.js";
 import { clock, counted } from "../shared/words.js";
@@ -15,9 +14,19 @@ import { TextField, namesIn } from "./text_field.js";
  *   import("./workflow_types.js").Problem[], hints: import("./form.js").Hints, edits: any}} Props
  */
 
-/** Where Help tells of it: what every node may have stands once. @param {Props} props */
-const helpOn = ({ field: { name, common }, hints: { page } }) =>
-  addressOf("help", (common ? "nodes/README" : page).split("/"), { at: name });
+/**
+ * What Help says of it: on the type's own page, else where fields of every node are.
+ * @param {Props & {id: string}} props
+ */
+function Told({ field, id, hints: { index, page } }) {
+  const { data, error } = useCode("help", () => import("../help/help.js"));
+  const pages = [page, index.common.find(({ name }) => name === field.name)?.page].filter(
+    (one, at, all) => one && all.indexOf(one) === at,
+  );
+  return data
+    ? html`<${data.FieldHelp} field=${field} pages=${pages} index=${index} id=${id} />`
+    : html`<p class="why" role="status" id=${id}>${error ? error.message : "loading"}</p>`;
+}
 
 /** @param {Props} props */
 export function Field(props) {
@@ -25,21 +34,28 @@ export function Field(props) {
   const { name, required, description } = field;
   const id = useId();
   const [isLarge, enlarge] = useState(false);
+  const [asks, turn] = useState(false);
+  const opener = useRef(/** @type {HTMLElement | null} */ (null));
   const isText = control === "text";
   const isWide = isText || ["texts", "map", "json"].includes(control);
   const label = labelOf(name);
   const value = String(tree?.value ?? "");
   const said = summary(props);
   const leave = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Escape" || !isLarge || event.defaultPrevented) return;
+    if (event.key !== "Escape" || !(isLarge || asks) || event.defaultPrevented) return;
     event.preventDefault();
     event.stopPropagation();
-    enlarge(false);
+    if (asks) {
+      turn(false);
+      opener.current?.focus();
+    } else enlarge(false);
   };
   const look = `field${isWide ? " wide" : ""}${isLarge ? " large" : ""}`;
   return html`<div class=${look} data-field=${name} onKeyDown=${leave}>
-    <div class="lab">${isWide ? html`<span>${label}</span>` : html`<label for=${id}>${label}</label>`}
-      <code>${name}</code><a class="q" href=${helpOn(props)} aria-label=${`Help on ${name}`}>?</a>
+    <div class="lab">${["text", "texts", "map"].includes(control) ? html`<span>${label}</span>`
+      : html`<label for=${id}>${label}</label>`}
+      <code>${name}</code><button type="button" class="q" ref=${opener} aria-label=${`Help on ${name}`}
+        aria-expanded=${asks} aria-controls=${asks ? `${id}-help` : null} onClick=${() => turn(!asks)}>?</button>
       <span class="tools">
         ${isText && html`<button type="button" class="small" aria-pressed=${isLarge}
           onClick=${() => enlarge(!isLarge)}>${isLarge ? "Smaller" : "Larger"}</button>`}
@@ -54,6 +70,7 @@ export function Field(props) {
           words=${wordsOf(props)} isStrict=${isStrict(props)} usual=${field.default} within=${edits.within(name)}
           write=${(/** @type {string} */ written) => edits.write(name, written)} />`}
     <p class="why" id=${`${id}-why`}>${inCode(said)}</p>
+    ${asks && html`<${Told} ...${props} id=${`${id}-help`} />`}
     ${isText && html`<${RunTexts} name=${name} text=${value} hints=${hints} />`}
     ${field.form === "names:endpoints" && (tree?.value
       ? tree.value === hints.endpoint?.written && html`<${Endpoint} hints=${hints} />`
