@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { spotAt, stepTo } from "../../Middleware/api/console/static/workflows/drag.js";
+import { spotAt, stepTo } from "../../Middleware/api/console/static/workflows/geometry.js";
 
 // One card, two beside each other in a frame, one card; a `+` before each row and behind the last, and at the members.
 const plus = (n, left, top, group = "", frame = undefined) => ({ n, group, box: { left, top, right: left + 20, bottom: top + 20 }, frame });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { layoutOf } from "../../Middleware/api/console/static/workflows/json_format.js";
-import { tokensOf } from "../../Middleware/api/console/static/workflows/json_tree.js";
+import { layoutOf, tokensOf } from "../../Middleware/api/console/static/workflows/json_tree.js";
 
 /** The text as it stands once it is laid out; null where there is no layout. */
 const formatted = (text) => {

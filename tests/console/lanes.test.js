@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { hueOf } from "../../Middleware/api/console/static/shared/names.js";
-import { arcsOf, edgesOf, huesOf } from "../../Middleware/api/console/static/workflows/lanes.js";
+import { arcsOf, edgesOf, huesOf } from "../../Middleware/api/console/static/workflows/geometry.js";
 
 const uses = (n, ...of) => ({ n, uses: of.map((number) => ({ n: number, what: "output", field: "prompt" })) });
 /** The lanes of arcs beside rows that are all 200 px wide. */

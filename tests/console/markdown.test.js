@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import test from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { blocks, inline, plain } from "../../Middleware/api/console/static/help/markdown.js";
+import { blocks, inline, plain, saidOf, textOf } from "../../Middleware/api/console/static/help/markdown.js";
 
 const DOCS = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "docs");
 const PAGES = readdirSync(DOCS, { recursive: true }).map(String).filter((name) => name.endsWith(".md") && !name.startsWith("spec"));
@@ -80,4 +80,19 @@ test("every page of the docs, without left-over markup", () => {
       assert.doesNotMatch(text, /\*\*|`|\]\(|^#{1,6} |\|\s*-{3}|^\s*[-+] |(^|\s)\*\S/m, page);
     }
   }
+});
+
+const PAGE = "# T\n\n| field | default |\n|---|---|\n| `a`, `b` | 5 |\n| `a` | 6 |\n\nOf `a` **here**\nand there.\n\n- `b` too\n- [`a`](x.md)\n\n| `a` | effect |\n|---|---|\n| 1 | one |\n\n```\na | b\n```";
+
+test("what a page says of a name: its first row with the heads, and what else is about it", () => {
+  const { row, more } = saidOf(blocks(PAGE), "a");
+  assert.deepEqual(row.map(({ head, cell }) => [plain(head), plain(cell)]), [["field", "a, b"], ["default", "5"]]);
+  assert.deepEqual(more.map(({ kind }) => kind), ["paragraph", "paragraph", "table"]);
+  assert.deepEqual(saidOf(blocks(PAGE), "c"), { row: null, more: [] });
+});
+
+test("a page as text: a line for each block, item and row, without marks", () => {
+  assert.deepEqual(textOf(blocks(PAGE)).split("\n"), [
+    "T", "field, default", "a, b, 5", "a, 6", "Of a here and there.", "b too", "a", "a, effect", "1, one", "a | b",
+  ]);
 });

@@ -17,18 +17,41 @@ const INDEX = {
 const names = (words, texts = new Map()) => found(entries(INDEX), words, texts).map((hit) => `${hit.name}: ${hit.where}`);
 
 test("names first: whole, beginning, inside, nearly; then what descriptions say", () => {
-  assert.deepEqual(names("prompt"), ["prompt: field of Standard, string", "{chat_user_prompt_last_one}: variable"]);
+  assert.deepEqual(names("prompt"), ["prompt: field of Standard, text", "{chat_user_prompt_last_one}: variable"]);
   assert.deepEqual(names("Standrad").slice(0, 1), ["Standard: node type"]);
   assert.deepEqual(names("{chat"), ["{chat_user_prompt_last_one}: variable"]);
-  assert.deepEqual(names("white space"), ["trim_ends: cleaning rule", "trimBeginningAndEndLineBreaks: key of the rule trim_ends, boolean, default false"]);
+  assert.deepEqual(names("white space"), ["trim_ends: cleaning rule", "trimBeginningAndEndLineBreaks: key of the rule trim_ends, true/false, default false"]);
   assert.deepEqual(names("apikey"), ["apiKey: field of an endpoint file"]);
   assert.deepEqual(names("  "), []);
 });
 
-test("a field of a file leads to the page that has it", () => {
-  const files = [...INDEX.files, { kind: "memorysettings", title: "Memory settings", fields: [field("useStateDocument", "Keep one.")] }];
-  const pageOf = (words) => found(entries({ ...INDEX, files }), words, new Map())[0].page;
-  assert.deepEqual([pageOf("apiKey"), pageOf("useStateDocument")], ["configuration", "memory"]);
+test("a field of a file leads to the page that has it, below the heading of its file", () => {
+  const files = [
+    ...INDEX.files,
+    { kind: "memorysettings", title: "Memory settings", fields: [field("useStateDocument", "Keep one.")] },
+    { kind: "compactorsettings", title: "Context compactor settings", fields: [field("keep", "How many.")] },
+    { kind: "apitype", title: "API type", fields: [field("thinking", "How.")] },
+  ];
+  const placeOf = (words) => (({ page, at }) => `${page} ${at}`)(found(entries({ ...INDEX, files }), words, new Map())[0]);
+  assert.deepEqual(["apiKey", "useStateDocument", "keep", "thinking"].map(placeOf), [
+    "configuration endpoint#apiKey", "memory useStateDocument", "memory the-context-compactor#keep", "configuration api-type#thinking",
+  ]);
+});
+
+test("a type and its page are one thing, a key of a rule and the field of its file too", () => {
+  assert.deepEqual(names("Standard"), ["Standard: node type"]);
+  const files = [{ kind: "user", title: "User", fields: [field("trimBeginningAndEndLineBreaks", "Trim.", { kinds: ["boolean"] })] }];
+  const hits = found(entries({ ...INDEX, files }), "trimBeginning", new Map([["nodes/Standard", "trimBeginning is no word here"]]));
+  assert.deepEqual(hits.map(({ name, where }) => `${name}: ${where}`), [
+    "trimBeginningAndEndLineBreaks: field of a user file, true/false", "Standard: page",
+  ]);
+});
+
+test("a page is found by its text only where nothing else leads to it, and opens at the words", () => {
+  const texts = new Map([["nodes/Standard", "prompt, text"], ["server", "A line\nwith the prompt in it"]]);
+  assert.deepEqual(found(entries(INDEX), "prompt", texts).filter(({ where }) => where === "page"), [
+    { name: "The server", where: "page", text: "with the prompt in it", page: "server", at: "prompt" },
+  ]);
 });
 
 test("last the texts of pages, with the words around", () => {

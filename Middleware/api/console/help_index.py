@@ -143,8 +143,15 @@ def _common(schema: JsonObject, pages: Mapping[str, Path]) -> Iterator[JsonObjec
 
 
 def _page_of_field(name: str, texts: Mapping[str, str]) -> str | None:
-    """The page with a row for the field, else one that names it. `texts`: page -> its text."""
-    for place in (rf"^\|[^|]*`{re.escape(name)}`", rf"`{re.escape(name)}`", ""):
+    """The page with a row for the field alone, else with one for it and others, else one that names it.
+    `texts`: page -> its text.
+    """
+    for place in (
+        rf"^\| *`{re.escape(name)}` *\|",
+        rf"^\|[^|]*`{re.escape(name)}`",
+        rf"`{re.escape(name)}`",
+        "",
+    ):
         for page, text in texts.items():
             if re.search(place, text, re.MULTILINE):
                 return page

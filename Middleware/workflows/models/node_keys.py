@@ -243,10 +243,14 @@ EVERY_NODE: Keys = {
     "agentName": NAME("Used as the node's name when `title` is absent.", group="what"),
     "displayOnlyComment": ANY("A comment, which has no effect.", group="what", form="text"),
     "is_responder": FLAG(
-        "This node answers the user. If no node has this, the last one does.", group="answer"
+        "This node answers the user; the nodes after it still run. If no node has this, the last one "
+        "answers.",
+        group="answer",
     ),
     "returnToUser": FLAG(
-        "This node answers the user: older name of `is_responder`, used where that is absent.", group="answer"
+        "This node answers the user; the nodes after it still run. If no node has this, the last one "
+        "answers. If `is_responder` is there too, that one counts.",
+        group="answer",
     ),
     "jinja2": FLAG(
         "Texts of this node are Jinja templates instead of `{placeholders}`. Default: {default}.",
@@ -269,17 +273,19 @@ EVERY_NODE: Keys = {
         group="conversation",
     ),
     "estimatedTokensToIncludeInVariable": COUNT(
-        "The token budget of the variables that end in `_n_tokens`. Default: {default}.",
+        "The token budget of the variables that end in `_estimated_token_limit`. Default: {default}.",
         default=2048,
         group="conversation",
     ),
     "minMessagesInVariable": COUNT(
-        "The fewest messages in variables that take messages up to a budget. Default: {default}.",
+        "The fewest messages in the variables that end in `_min_n_max_tokens`. Default: {default}.",
         default=5,
         group="conversation",
     ),
     "maxEstimatedTokensInVariable": COUNT(
-        "The token budget of these variables. Default: {default}.", default=2048, group="conversation"
+        "The token budget of the variables that end in `_min_n_max_tokens`. Default: {default}.",
+        default=2048,
+        group="conversation",
     ),
     "addUserAssistantTags": FLAG(
         "Put `User: ` and `Assistant: ` before messages in conversation variables. Default: {default}.",
@@ -313,7 +319,9 @@ MODEL_NODES: Keys = {
     "maxContextTokenSize": COUNT(
         "Accepted, but the endpoint's own value is used.", default=4096, group="model"
     ),
-    "systemPrompt": TEXT("The system message. Takes variables.", group="prompts", form="text"),
+    "systemPrompt": TEXT(
+        "The system message. If it is empty, none is sent. Takes variables.", group="prompts", form="text"
+    ),
     "prompt": TEXT(
         "The user turn. If it is empty, the conversation is sent instead. Takes variables.",
         group="prompts",
@@ -326,7 +334,9 @@ MODEL_NODES: Keys = {
         group="conversation",
     ),
     "lastMessagesToSendInsteadOfPromptMaxTokenSize": COUNT(
-        "The most tokens that those messages can have.", must=INTEGER.should, group="conversation"
+        "The most tokens that the messages sent when `prompt` is empty can have. Default: no limit.",
+        must=INTEGER.should,
+        group="conversation",
     ),
     "steadyWindow": ANY(
         "Let the windows of the conversation begin at the same message for many turns, so that the model's "
@@ -347,8 +357,8 @@ MODEL_NODES: Keys = {
         form="text",
     ),
     "latePromptPlace": ANY(
-        "`after`: at the end of that message. `before`: at its start. `system`: as a system message before "
-        "it. Default: {default}.",
+        "Where `latePrompt` goes. `after`: at the end of the newest user message. `before`: at its start. "
+        "`system`: as a system message before it. Default: {default}.",
         default="after",
         must={
             "type": "string",
@@ -360,7 +370,8 @@ MODEL_NODES: Keys = {
         group="prompts",
     ),
     "clampPromptToContextWindow": ANY(
-        "Drop the oldest messages if they do not fit into the endpoint's context window.",
+        "Drop the oldest messages if they do not fit into the endpoint's context window. Default: the "
+        "endpoint's setting, else the user's.",
         must={"type": ["boolean", "string"]},
         read=means_true,
         group="conversation",
@@ -378,7 +389,7 @@ MODEL_NODES: Keys = {
         "Add the newest tool call and its results after `prompt`. Default: {default}.", group="tools"
     ),
     "structuredOutputFile": TEXT(
-        "A JSON Schema in `StructuredOutputs/` that the answer must fit.",
+        "A JSON Schema in `StructuredOutputs/` that the answer must fit. Default: none.",
         group="model",
         form="names:structured_outputs",
     ),
@@ -402,24 +413,32 @@ MODEL_NODES: Keys = {
         "Join neighbouring assistant messages into one. Default: {default}.", group="conversation"
     ),
     "mergeConsecutiveAssistantMessagesDelimiter": TEXT(
-        "The text between them. Default: a line break.", default="\n", group="conversation"
+        "The text between assistant messages that are joined. Default: a line break.",
+        default="\n",
+        group="conversation",
     ),
     "insertUserTurnBetweenAssistantMessages": FLAG(
         "Put a user message between neighbouring assistant messages. Default: {default}.",
         group="conversation",
     ),
-    "insertedUserTurnText": TEXT("Its text. Default: `{default}`", default="Continue.", group="conversation"),
+    "insertedUserTurnText": TEXT(
+        "The text of the user message that is put between. Default: `{default}`",
+        default="Continue.",
+        group="conversation",
+    ),
     "addUserTurnTemplate": FLAG(
         "For backends that take one text: wrap the prompt as a user turn. Default: {default}.", group="model"
     ),
     "addOpenEndedAssistantTurnTemplate": FLAG(
-        "For backends that take one text: put the assistant prefix before the prompt.", group="model"
+        "For backends that take one text: put the assistant prefix before the prompt. Default: {default}.",
+        group="model",
     ),
     "forceGenerationPromptIfEndpointAllows": FLAG(
-        "For backends that take one text: end with the assistant prefix.", group="model"
+        "For backends that take one text: end with the assistant prefix. Default: {default}.", group="model"
     ),
     "blockGenerationPrompt": FLAG(
-        "For backends that take one text: never end with the assistant prefix.", group="model"
+        "For backends that take one text: never end with the assistant prefix. Default: {default}.",
+        group="model",
     ),
 }
 """What fits a node that calls a model."""

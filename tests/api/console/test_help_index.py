@@ -43,6 +43,11 @@ class TestNothingIsMissing:
         assert TYPES[name]["summary"].endswith((".", ":"))
         assert TYPES[name]["page"] == f"nodes/{name}"
 
+    def test_a_field_of_every_node_leads_to_its_own_row(self):
+        """Rather than to one that it shares with others."""
+        pages = {field["name"]: field["page"] for field in INDEX["common"]}
+        assert (pages["steadyWindow"], pages["parallelGroup"]) == ("nodes/Standard", "nodes/README")
+
     def test_each_field_says_what_it_means(self):
         assert [place for place, field in all_fields() if not field["description"].strip()] == []
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import QUESTION, until
+from tests.browser.conftest import QUESTION, until, violations
 from tests.browser.workflows.conftest import take, write_example, write_text
 from tests.browser.workflows.workflow_tree import ADDRESS, PATH, USERS
 from tests.e2e.fake_backend import Reply
@@ -165,6 +165,125 @@ class TestForm:
         assert max(heights) < 32
         cut = "codes => codes.filter((code) => code.scrollWidth > code.clientWidth + 1).length"
         assert page.locator(".field .lab code").evaluate_all(cut) == 0
+
+
+class TestHelpOfAField:
+    """What Help says of a field, at the field (workbench.md 1)."""
+
+    @pytest.fixture
+    def opened(self, form):
+        """With a field that is not set yet, its help open, and a text that is not saved."""
+        form.locator('[data-field="title"] input').fill("Not saved yet")
+        form.get_by_role("combobox", name="Add a field").fill("maxResponseSizeInTokens")
+        form.keyboard.press("Enter")
+        form.get_by_role("button", name="Help on maxResponseSizeInTokens").click()
+        form.get_by_role("group", name="Help on maxResponseSizeInTokens").wait_for()
+        return form
+
+    def test_it_opens_below_its_field_and_nothing_typed_is_lost(self, opened):
+        told = opened.get_by_role("group", name="Help on maxResponseSizeInTokens").inner_text().split("\n")
+        assert told[:6] == [
+            "value", "number or text, variables are filled in", "default", "400", "meaning", "the largest answer, in tokens",
+        ]  # fmt: skip
+        assert "#/workflows/" in opened.url
+        assert opened.locator('[data-field="title"] input').input_value() == "Not saved yet"
+
+    def test_escape_closes_it_and_the_focus_is_where_it_was(self, opened):
+        button = opened.get_by_role("button", name="Help on maxResponseSizeInTokens")
+        assert button.get_attribute("aria-expanded") == "true"
+        assert opened.locator(f"[id='{button.get_attribute('aria-controls')}']").count() == 1
+        opened.locator('[data-field="maxResponseSizeInTokens"] input').focus()
+        opened.keyboard.press("Escape")
+        assert opened.get_by_role("group", name="Help on maxResponseSizeInTokens").count() == 0
+        assert button.get_attribute("aria-expanded") == "false"
+        assert opened.evaluate("document.activeElement.ariaLabel") == "Help on maxResponseSizeInTokens"
+        opened.keyboard.press("Enter")
+        opened.get_by_role("group", name="Help on maxResponseSizeInTokens").wait_for()
+        opened.keyboard.press("Enter")
+        assert opened.get_by_role("group", name="Help on maxResponseSizeInTokens").count() == 0
+
+    def test_its_link_leads_to_the_whole_page(self, form):
+        form.get_by_role("button", name="Help on returnToUser").click()
+        help = form.get_by_role("group", name="Help on returnToUser")
+        help.get_by_text("none: the last node answers").wait_for()
+        help.get_by_role("link", name="Nodes").click()
+        until(form, lambda: form.url.endswith("#/help/nodes/README?at=returnToUser"))
+        assert "returnToUser" in form.locator(".sought").inner_text()
+
+    @pytest.mark.parametrize("width", [1440, 390])
+    def test_axe_finds_nothing(self, served, tab, width):
+        """Of two fields that are told of in lists and a table."""
+        node = {
+            "title": "Long",
+            "type": "Standard",
+            "endpointName": "Big",
+            "steadyWindow": True,
+            "prompt": "a",
+        }
+        write_text(served, "Workflows/mira/Long.json", {"nodes": [node]})
+        address = "#/workflows/Workflows/mira/Long.json?user=mira&node=1"
+        page = tab(served, address, width=width, side="form", bypass_csp=True)
+        for name in ("steadyWindow", "prompt"):
+            page.get_by_role("button", name=f"Help on {name}", exact=True).click()
+            page.get_by_role("group", name=f"Help on {name}", exact=True).wait_for()
+        page.get_by_role("region", name="steadyWindow, table 1").wait_for()
+        assert violations(page) == []
+
+
+SIZES = [(1440, 900), (390, 844)]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+class TestListsAreInTheWindow:
+    """However far down their field or button is."""
+
+    @pytest.fixture
+    def long(self, served, tab, width, height):
+        """Twelve nodes, the last one chosen."""
+        nodes = [
+            {
+                "title": f"Step {n}",
+                "type": "Standard",
+                "endpointName": "Big",
+                "prompt": "\n".join("abcdefghij"),
+            }
+            for n in range(1, 13)
+        ]
+        write_text(served, "Workflows/mira/Long.json", {"nodes": nodes})
+        address = "#/workflows/Workflows/mira/Long.json?user=mira&node=12"
+        page = tab(served, address, width=width, height=height, side="form")
+        page.locator('[data-field="prompt"] .cm-content').wait_for()
+        return page
+
+    @staticmethod
+    def is_in(page, selector):
+        """The whole of it, with nothing over its edges."""
+        return page.locator(selector).evaluate(
+            """part => {
+              const { left, right, top, bottom } = part.getBoundingClientRect();
+              const at = (x, y) => part.contains(document.elementFromPoint(x, y));
+              return at(left + 9, top + 9) && at(right - 20, bottom - 9) && bottom <= innerHeight && right <= innerWidth;
+            }"""
+        )
+
+    def test_fields_to_add(self, long):
+        box = long.get_by_role("combobox", name="Add a field")
+        box.fill("in")
+        until(long, lambda: self.is_in(long, ".addfield .opts"))
+        assert self.is_in(long, ".addfield input")
+        for _ in range(7):
+            box.press("ArrowDown")
+        until(long, lambda: self.is_in(long, '.addfield [aria-selected="true"]'))
+        assert self.is_in(long, ".addfield .opts")
+
+    def test_kinds_of_nodes(self, long):
+        long.locator('.plus[aria-label="Add a node after node 12"], .plus.last').last.click()
+        long.locator(".palette").wait_for()
+        until(long, lambda: self.is_in(long, ".palette"))
+
+    def test_what_else_a_node_can_do(self, long):
+        long.get_by_role("toolbar", name="Node 12").get_by_role("button", name="More").click()
+        until(long, lambda: self.is_in(long, ".nodebar .menu .items"))
 
 
 class TestPreview:

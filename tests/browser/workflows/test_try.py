@@ -147,6 +147,53 @@ class TestKey:
         )
 
 
+class TestUnsent:
+    """What is written for Try or the dry run is there at the next look, and asked for before it is lost."""
+
+    ASKS = """(() => {
+      const leaving = new Event("beforeunload", { cancelable: true });
+      dispatchEvent(leaving);
+      return leaving.defaultPrevented;
+    })()"""
+
+    def test_messages_that_were_not_sent_are_asked_for(self, page):
+        assert not page.evaluate(self.ASKS)
+        page.get_by_role("button", name="Try it").click()
+        page.get_by_label("text of message 1").fill("A long question")
+        assert page.evaluate(self.ASKS)
+        page.evaluate("location.hash = '#/runs'")
+        page.locator(".list").first.wait_for()
+        assert page.evaluate(self.ASKS)
+        page.evaluate(f"location.hash = '{ADDRESS}'")
+        page.get_by_role("button", name="Try it").click()
+        assert page.get_by_label("text of message 1").input_value() == "A long question"
+        page.get_by_role("button", name="Send").click()
+        page.wait_for_selector('.tried[aria-busy="false"] .answer')
+        assert not page.evaluate(self.ASKS)
+
+    def test_those_of_a_run_take_their_place_only_if_they_may(self, page):
+        asked(page, "The first question")
+        page.wait_for_selector('.tried[aria-busy="false"] .answer')
+        run = page.locator('.tried a[href^="#/runs/"]').first.inner_text()
+        message = page.get_by_label("text of message 1")
+        message.fill("The second question")
+        said = []
+        page.once("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        page.evaluate(f"location.hash = '{ADDRESS}&pane=try&try={run}'")
+        until(page, lambda: said == ["The messages in Try were not sent. Replace them by those of the run?"])
+        assert message.input_value() == "The second question"
+
+    def test_the_dry_run_keeps_its_messages(self, page):
+        page.get_by_role("button", name="Dry run").click()
+        region = page.get_by_role("region", name="Dry run")
+        region.get_by_text("Messages").click()
+        region.get_by_label("text of message 1").fill("Something else")
+        region.get_by_role("button", name="Back to the text").click()
+        page.get_by_role("button", name="Dry run").click()
+        region.get_by_text("Messages").click()
+        assert region.get_by_label("text of message 1").input_value() == "Something else"
+
+
 class TestDryRun:
     def test_an_unsaved_text_is_walked_and_no_backend_is_asked(self, page, backend):
         """With what would be sent and written."""

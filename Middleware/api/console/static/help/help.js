@@ -5,10 +5,10 @@ import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js"
 import { addressOf, pathInAddress } from "../shared/address.js";
 import { useAsked, useTold } from "../shared/asked.js";
 import { listKeys } from "../shared/keys.js";
-import { blocks } from "./markdown.js";
+import { blocks, plain, saidOf, textOf } from "./markdown.js";
 import { Missing, copied } from "../shared/parts.js";
 import { go, place } from "../shared/place.js";
-import { entries, found, target } from "./search.js";
+import { entries, found, kindsOf, target } from "./search.js";
 import { ask } from "../shared/server.js";
 
 /** @typedef {import("./markdown.js").Block} Block @typedef {import("./markdown.js").Inline} Inline */
@@ -70,7 +70,7 @@ async function textsOf(pages, signal) {
   for (const { name } of pages) {
     const told = await ask(`help/${pathInAddress(name)}`, { signal }).catch(() => null);
     signal.throwIfAborted();
-    texts.set(name, told?.markdown ?? "");
+    texts.set(name, textOf(blocks(told?.markdown ?? "")));
   }
   return texts;
 }
@@ -122,31 +122,39 @@ function Shown({ name, at, names }) {
 }
 
 /**
- * The heading of that id, else the first row or line that names it in code.
+ * The heading of that id, else the first row, else the first line that names it in code, else the first that holds it.
+ * A row below the heading that `at` names comes before others.
  * @param {HTMLElement} page
  * @param {string} at
  */
 function sought(page, at) {
-  const code = () =>
-    [...page.querySelectorAll("code")].find((one) => [at, `{${at}}`, `"${at}"`].includes(one.textContent ?? ""));
+  const [name, under = ""] = at.split("#").reverse();
+  const idOf = (/** @type {string} */ words) => `#help-${CSS.escape(words.toLowerCase())}`;
+  const all = (/** @type {string} */ selector) => [...page.querySelectorAll(selector)];
+  const naming = (/** @type {string} */ selector) =>
+    all(selector).find((one) => [name, `{${name}}`, `"${name}"`].includes(one.textContent ?? ""));
+  const row = "td:first-child code";
+  const lines = "tr, li, p, pre, h2, h3, h4";
   return (
-    page.querySelector(`#help-${CSS.escape(at.toLowerCase())}`) ?? code()?.closest("tr, li, p, h2, h3, h4") ?? null
+    page.querySelector(idOf(name)) ??
+    (naming(`${idOf(under)} ~ * ${row}`) ?? naming(row) ?? naming("code"))?.closest(lines) ??
+    all(lines).find((one) => one.textContent?.toLowerCase().includes(name.toLowerCase()))
   );
 }
 
 // --- a page of the docs ---
 
-/** @param {{ made: Block[], leads: Leads }} props */
-function Prose({ made, leads }) {
+/** @param {{ made: Block[], leads: Leads, label?: string }} props */
+function Prose({ made, leads, label = "Table" }) {
   const tables = made.filter(({ kind }) => kind === "table");
   return made.map(
-    (block, at) => html`<${One} key=${at} block=${block} leads=${leads} table=${tables.indexOf(block) + 1} />`,
+    (block, at) => html`<${One} key=${at} block=${block} leads=${leads} table=${`${label} ${tables.indexOf(block)
+      + 1}`} />`,
   );
 }
 
 /**
- * @param {{ block: Block, leads: Leads, table: number }} props `table`: which one of the page, as two regions may not
- *   have one name
+ * @param {{ block: Block, leads: Leads, table: string }} props `table`: its name, as two regions may not have one
  */
 function One({ block, leads, table }) {
   const inside = (/** @type {Inline[]} */ parts) => html`<${Line} parts=${parts} leads=${leads} />`;
@@ -167,9 +175,10 @@ function One({ block, leads, table }) {
       return block.start === null ? html`<ul>${items}</ul>` : html`<ol start=${block.start}>${items}</ol>`;
     }
     default:
-      return html`<div class="wide" tabindex="0" role="region" aria-label=${`Table ${table}`}><table>
+      return html`<div class="wide" tabindex="0" role="region" aria-label=${table}><table>
         <thead><tr>${block.head.map((cell) => html`<th scope="col">${inside(cell)}</th>`)}</tr></thead>
-        <tbody>${block.rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inside(cell)}</td>`)}</tr>`)}</tbody>
+        <tbody>${block.rows.map((row) => html`<tr>${row.map((cell, at) => html`<td
+          data-head=${plain(block.head[at] ?? [])}>${inside(cell)}</td>`)}</tr>`)}</tbody>
       </table></div>`;
   }
 }
@@ -187,6 +196,41 @@ function Line({ parts, leads }) {
     if ("outside" in to) return html`<a href=${to.outside} rel="noreferrer" target="_blank">${inside}</a>`;
     return html`<a href=${helpAddress(to.page, to.at)}>${inside}</a>`;
   });
+}
+
+// --- what a page says of one field, where it is filled in ---
+
+/**
+ * @param {{ field: import("../workflows/completion.js").Field, pages: string[], index: any, id: string }} props
+ *   `pages`: those that may tell of it, the likeliest first
+ */
+export function FieldHelp({ field, pages, index, id }) {
+  const { name, required, default: usual, fills } = field;
+  const { data, error } = useTold(`${pages} ${name}`, async (signal) => {
+    const said = [];
+    for (const page of pages) {
+      const { title, markdown } = await ask(`help/${pathInAddress(page)}`, { signal });
+      const one = { page, title, ...saidOf(blocks(markdown), name) };
+      if (one.row) return one;
+      said.push(one);
+    }
+    return said.find(({ more }) => more.length) ?? said[0];
+  });
+  if (!data) return html`<p class="why" id=${id} role="status">${error ? error.message : "loading"}</p>`;
+  const { page, title, row, more } = data;
+  const names = new Set(index.pages.map((/** @type {any} */ one) => one.name));
+  const leads = (/** @type {string} */ to) => target(to, page, names);
+  const states = usual !== null; // a row may be about several fields, its default too
+  const told = (row ?? []).slice(1).filter(({ head, cell }) => cell.length && !(states && plain(head) === "default"));
+  const kinds = kindsOf(field);
+  return html`<div class="fieldhelp prose" role="group" aria-label=${`Help on ${name}`} id=${id}><dl>
+      ${kinds && html`<dt>value</dt><dd>${kinds}${fills && ", variables are filled in"}</dd>`}
+      ${states && html`<dt>default</dt><dd><code>${JSON.stringify(usual)}</code></dd>`}
+      ${required && !row && html`<dt>default</dt><dd>required</dd>`}
+      ${told.map(({ head, cell }) => html`<dt><${Line} parts=${head} leads=${leads} /></dt><dd><${Line} parts=${cell}
+        leads=${leads} /></dd>`)}</dl>
+    <${Prose} made=${more.slice(0, 3)} leads=${leads} label=${`${name}, table`} />
+    <p>Whole page: <a href=${helpAddress(page, name)}>${title}</a></p></div>`;
 }
 
 /** @param {string} page @param {string} [at] */

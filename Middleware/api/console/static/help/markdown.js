@@ -173,6 +173,22 @@ export function plain(parts) {
 }
 
 /**
+ * As text: a line for each block, item and row, so that what is found in a line belongs together.
+ * @param {Block[]} made
+ * @returns {string}
+ */
+export const textOf = (made) =>
+  made
+    .map((block) => {
+      if (block.kind === "table")
+        return [block.head, ...block.rows].map((row) => row.map(plain).filter(Boolean).join(", ")).join("\n");
+      if (block.kind === "list") return block.items.map(textOf).join("\n");
+      if (block.kind === "quote") return textOf(block.inside);
+      return "inside" in block ? plain(block.inside).replace(/\s+/g, " ") : "text" in block ? block.text : "";
+    })
+    .join("\n");
+
+/**
  * A mark inside a line: an escape, code, an address, a link or picture; else one that may begin or end an emphasis, or
  * is text.
  */
@@ -223,4 +239,28 @@ export function inline(text) {
       say(mark);
     }
   }
+}
+
+/**
+ * What a page says of a name that it writes in code: its row of a table, with the heads, and the paragraphs, items and
+ * tables that are about it.
+ * @param {Block[]} made
+ * @param {string} name
+ * @returns {{ row: { head: Inline[], cell: Inline[] }[] | null, more: Block[] }}
+ */
+export function saidOf(made, name) {
+  /** @type {(parts: Inline[]) => boolean} */
+  const names = (parts) =>
+    parts.some((part) => (part.kind === "code" ? part.text === name : "inside" in part && names(part.inside)));
+  /** @type {ReturnType<typeof saidOf>} */
+  const said = { row: null, more: [] };
+  for (const block of made) {
+    const row = block.kind === "table" && block.rows.find(([first]) => names(first));
+    if (row) said.row ??= row.map((cell, at) => ({ head: block.head[at], cell }));
+    else if (block.kind === "table" ? names(block.head[0]) : block.kind === "paragraph" && names(block.inside))
+      said.more.push(block);
+    else if (block.kind === "list") for (const item of block.items) said.more.push(...saidOf(item, name).more);
+    else if (block.kind === "quote") said.more.push(...saidOf(block.inside, name).more);
+  }
+  return said;
 }

@@ -2,31 +2,40 @@
 // The search of Help: names first, then descriptions, then the texts of pages. Pure.
 import { lettersToChange } from "../shared/names.js";
 import { listed } from "../shared/words.js";
+import { inline, plain } from "./markdown.js";
 
 /**
  * @typedef {{ name: string, where: string, text: string, page: string, at: string }} Entry what can be found; `page`,
- *   `at`: where it leads
+ *   `at`: where it leads; `at` may have the id of a heading
+ *   before it, as `endpoint#apiKey`
  */
 
 const MOST = 60;
 /**
- * The pages of the fields of config files, where it is not the reference of the configuration. @type {Record<string,
- * string>}
+ * The pages of the fields of config files, where it is not the reference of the configuration, with the id of the
+ * heading above them. @type {Record<string, [string, string?]>}
  */
-const FIELDS = { memorysettings: "memory", compactorsettings: "memory", mcptool: "frontends/mcp" };
+const FIELDS = {
+  memorysettings: ["memory"],
+  compactorsettings: ["memory", "the-context-compactor"],
+  mcptool: ["frontends/mcp"],
+};
 
-/** Everything in the index that has a name.
+/** Everything in the index that has a name. A rule's key is told where its file is.
  * @param {any} index the answer of `help` @returns {Entry[]} */
 export function entries(index) {
   /** @type {Entry[]} */
   const made = [];
+  const fields = new Set(
+    [index.common, ...index.files.map((/** @type {any} */ file) => file.fields)].flat().map(({ name }) => name),
+  );
   const add = (
     /** @type {string} */ name,
     /** @type {string} */ where,
     /** @type {string} */ text,
     /** @type {string | null} */ page,
     at = "",
-  ) => made.push({ name, where, text: unmarked(text), page: page ?? "", at });
+  ) => made.push({ name, where, text: plain(inline(text)), page: page ?? "", at });
   for (const type of index.types) {
     add(type.name, "node type", type.summary, type.page);
     for (const field of type.fields)
@@ -39,39 +48,45 @@ export function entries(index) {
   for (const rule of index.rules) {
     add(rule.name, "cleaning rule", rule.summary, rule.page);
     for (const key of rule.keys)
-      add(key.name, about(`key of the rule ${rule.name}`, key), key.description, rule.page, key.name);
+      if (!fields.has(key.name))
+        add(key.name, about(`key of the rule ${rule.name}`, key), key.description, rule.page, key.name);
   }
-  for (const file of index.files)
-    for (const field of file.fields)
+  for (const { kind, title, fields } of index.files) {
+    const [page, under] = FIELDS[kind] ?? ["configuration", title.toLowerCase().replaceAll(" ", "-")];
+    for (const field of fields)
       add(
         field.name,
-        about(`field of ${article(file.title)} file`, field),
+        about(`field of ${article(title)} file`, field),
         field.description,
-        FIELDS[file.kind] ?? "configuration",
-        field.name,
+        page,
+        under ? `${under}#${field.name}` : field.name,
       );
+  }
   for (const page of index.pages) add(page.title, "page", "", page.name);
   return made;
 }
 
+/** JSON's words for what a value is, in plain ones. @type {Record<string, string>} */
+const KINDS = { string: "text", boolean: "true/false", integer: "whole number", array: "list" };
+
+/** @typedef {{kinds: string[], enum: unknown[] | null, default: unknown}} Stated of a field */
+
+/** What may stand there, in words. @param {Stated} field */
+export const kindsOf = ({ kinds, enum: words }) =>
+  (words ?? kinds.map((kind) => KINDS[kind] ?? kind)).join(" or ").replace("whole number or number", "number");
+
 /** Whose it is, what may stand there, and what holds without it.
- * @param {string} whose @param {{kinds: string[], enum: unknown[] | null, default: unknown}} field */
-const about = (whose, { kinds, enum: words, default: usual }) =>
-  listed(
-    whose,
-    (words ?? kinds).join(" or ").replace("integer or number", "number"),
-    usual !== null && `default ${JSON.stringify(usual)}`,
-  );
+ * @param {string} whose @param {Stated} field */
+const about = (whose, field) =>
+  listed(whose, kindsOf(field), field.default !== null && `default ${JSON.stringify(field.default)}`);
 
-/** Without marks of Markdown. @param {string} text */
-const unmarked = (text) => text.replace(/[`*]/g, "");
-
-/** `an endpoint`, `an API type`. @param {string} title */
+/** `an endpoint`, `an API type`, `a user`. @param {string} title */
 const article = (title) =>
-  `${/^[aeiou]/i.test(title) ? "an" : "a"} ${title.replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`;
+  `${/^(?:[aeio]|MCP)/i.test(title) ? "an" : "a"} ${title.replace(/^[A-Z](?=[a-z])/, (first) => first.toLowerCase())}`;
 
-/** The best of what fits, best first.
- * @param {Entry[]} all @param {string} words @param {Map<string, string>} texts page -> its text @returns {Entry[]} */
+/** The best of what fits, best first; a page only where nothing else leads to it.
+ * @param {Entry[]} all @param {string} words @param {Map<string, string>} texts page -> its text, a line
+ * for each block @returns {Entry[]} */
 export function found(all, words, texts) {
   const wanted = words.trim().toLowerCase();
   if (!wanted) return [];
@@ -79,13 +94,16 @@ export function found(all, words, texts) {
     .map((entry) => ({ entry, rank: rankOf(entry, wanted) }))
     .filter(({ rank }) => rank !== null)
     .sort((one, other) => Number(one.rank) - Number(other.rank))
-    .slice(0, MOST)
-    .map(({ entry }) => entry);
+    .map(({ entry }) => entry)
+    .filter(
+      ({ where, page }, _, all) => where !== "page" || !all.some((one) => one.page === page && one.where !== "page"),
+    )
+    .slice(0, MOST);
+  const led = new Set(best.map(({ page }) => page));
   for (const entry of all) {
     if (best.length >= MOST) break;
-    const text =
-      entry.where === "page" && !best.includes(entry) && around(unmarked(texts.get(entry.page) ?? ""), wanted);
-    if (text) best.push({ ...entry, text });
+    const text = entry.where === "page" && !led.has(entry.page) && around(texts.get(entry.page) ?? "", wanted);
+    if (text) best.push({ ...entry, text, at: words.trim() });
   }
   return best;
 }
@@ -102,18 +120,17 @@ function rankOf(entry, wanted) {
 }
 
 /**
- * The words around the first place of a text; empty where it does not hold them.
+ * The words around the first place of a text, within its line; empty where it does not hold them.
  * @param {string} text
  * @param {string} wanted
  */
 function around(text, wanted) {
-  const at = text.toLowerCase().indexOf(wanted);
-  if (at < 0) return "";
-  const from = Math.max(0, text.lastIndexOf(" ", Math.max(0, at - 40)));
-  return `${from ? "... " : ""}${text
-    .slice(from, at + wanted.length + 60)
-    .replace(/\s+/g, " ")
-    .trim()} ...`;
+  const line = text.split("\n").find((one) => one.toLowerCase().includes(wanted));
+  if (!line) return "";
+  const at = line.toLowerCase().indexOf(wanted);
+  const from = Math.max(0, line.lastIndexOf(" ", at - 40));
+  const to = at + wanted.length + 60;
+  return `${from ? "... " : ""}${line.slice(from, to).trim()}${to < line.length ? " ..." : ""}`;
 }
 
 /** Where a link in a page of the docs leads: a page of the index, an outside address, or nowhere.

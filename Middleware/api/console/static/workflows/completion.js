@@ -8,8 +8,9 @@ import { listed } from "../shared/words.js";
 /**
  * @typedef {import("./json_tree.js").Tree} Tree
  * @typedef {{name: string, required: boolean, kinds: string[], enum: unknown[] | null, default: unknown, description:
- *   string, common: boolean, of_models?: boolean, group: string, form: string, fills: boolean, of?: string}} Field
- *   `form`: how a value is written; `of`: what the values of a map are
+ *   string, common: boolean, of_models?: boolean, group: string, form: string, fills: boolean, of?: string,
+ *   page?: string}} Field `form`: how a value is written; `of`: what the values of a map are; `page`: of Help, where
+ *   every node has it
  * @typedef {{name: string, summary: string, page: string, calls_model: boolean, group: string, fields: Field[]}}
  *   NodeType
  * @typedef {{types: NodeType[], common: Field[], variables: {name: string, description: string, example?: string}[],

@@ -2,8 +2,7 @@
 // The right of Workflows: the text with its bar and its list of problems; Try it and Dry run in its place.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
-import { DryRun } from "./dry.js";
-import { Divider } from "./panes.js";
+import { Divider, DryRun } from "./panes.js";
 import { keptSwitch } from "../shared/kept.js";
 import { TabList } from "../shared/parts.js";
 import { useKeys } from "../shared/keys.js";

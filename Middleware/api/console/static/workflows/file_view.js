@@ -7,11 +7,10 @@ import { EditorPane, useKnown } from "./editor_pane.js";
 import { useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
 import { Picture } from "./picture.js";
-import { routeOf, whyNot } from "./saving.js";
 import { isActive } from "../shared/run_state.js";
 import { ask, state } from "../shared/server.js";
 import { nodeAtLine } from "./text_places.js";
-import { addressOf, isWorkflow, placeOf } from "./workflow_place.js";
+import { addressOf, isWorkflow, placeOf, routeOf, whyNot } from "./workflow_place.js";
 
 /**
  * @typedef {import("./workflow_types.js").WorkflowFile} WorkflowFile

@@ -11,7 +11,7 @@ import { Field } from "./form_field.js";
 import { fieldOf, firstValue, formOf, found, isJson, labelOf } from "./form_model.js";
 import { changeValue, insertBehind, memberOf, moveItem, quoted, removeMember, setField } from "./json_edit.js";
 import { nodeHolding, nodesIn, placeAt, read } from "./json_tree.js";
-import { huesOf, shownName } from "./lanes.js";
+import { huesOf, shownName } from "./geometry.js";
 import { addressOf } from "./workflow_place.js";
 
 /**
@@ -205,6 +205,7 @@ function useHints({ draft, file, last, n, known, root, endpoints }, node, proble
       const list = namesOf(form);
       return list ? (known.names[list] ?? []) : [];
     },
+    index: known.index,
     page: known.index.types.find((type) => type.name === own?.type)?.page ?? "nodes/Standard",
     summaryOf: (/** @type {string} */ type) => known.index.types.find(({ name }) => name === type)?.summary ?? "",
     endpoint: own?.endpoint ?? null,
@@ -261,7 +262,11 @@ function AddField({ rest, add }) {
   const [at, setAt] = useState(0);
   const id = useId();
   const fields = wanted.trim() ? found(rest, wanted).slice(0, 8) : [];
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => setAt(0), [wanted]);
+  useEffect(() => {
+    for (const part of [list.current, list.current?.children[at]]) part?.scrollIntoView({ block: "nearest" });
+  }, [wanted, at]);
   const take = (/** @type {FieldOfIndex} */ field) => {
     add(field);
     setWanted("");
@@ -281,7 +286,7 @@ function AddField({ rest, add }) {
       aria-controls=${`${id}-list`} aria-activedescendant=${fields[at] ? `${id}-${at}` : null}
       placeholder=${`${rest.length} more: by name or what it does`} value=${wanted} onKeyDown=${keys}
       onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} />
-    <ul class="opts" role="listbox" id=${`${id}-list`} aria-label="Fields" hidden=${!fields.length}>
+    <ul class="opts" ref=${list} role="listbox" id=${`${id}-list`} aria-label="Fields" hidden=${!fields.length}>
       ${fields.map(
         (field, place) => html`<li class="opt" role="option" id=${`${id}-${place}`} aria-selected=${place === at}
           onMouseDown=${(/** @type {Event} */ event) => {

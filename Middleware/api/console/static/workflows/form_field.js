@@ -2,20 +2,31 @@
 // One field of a form: its name in words and in code, its box, what it means, and what is wrong with it.
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { MARKS } from "../endpoints/state_words.js";
-import { addressOf } from "../shared/address.js";
+import { useCode, useTold } from "../shared/asked.js";
 import { useFinder } from "../shared/finder.js";
+import { ask } from "../shared/server.js";
+import { clock, counted } from "../shared/words.js";
 import { isJson, isNumberLike, labelOf, numberWritten } from "./form_model.js";
-import { RunTexts } from "./preview.js";
-import { TextField } from "./text_field.js";
+import { TextField, namesIn } from "./text_field.js";
 
 /**
  * @typedef {import("./form_model.js").Shown & {n: number, text: string, off: boolean, problems:
  *   import("./workflow_types.js").Problem[], hints: import("./form.js").Hints, edits: any}} Props
  */
 
-/** Where Help tells of it: what every node may have stands once. @param {Props} props */
-const helpOn = ({ field: { name, common }, hints: { page } }) =>
-  addressOf("help", (common ? "nodes/README" : page).split("/"), { at: name });
+/**
+ * What Help says of it: on the type's own page, else where fields of every node are.
+ * @param {Props & {id: string}} props
+ */
+function Told({ field, id, hints: { index, page } }) {
+  const { data, error } = useCode("help", () => import("../help/help.js"));
+  const pages = [page, index.common.find(({ name }) => name === field.name)?.page].filter(
+    (one, at, all) => one && all.indexOf(one) === at,
+  );
+  return data
+    ? html`<${data.FieldHelp} field=${field} pages=${pages} index=${index} id=${id} />`
+    : html`<p class="why" role="status" id=${id}>${error ? error.message : "loading"}</p>`;
+}
 
 /** @param {Props} props */
 export function Field(props) {
@@ -23,21 +34,28 @@ export function Field(props) {
   const { name, required, description } = field;
   const id = useId();
   const [isLarge, enlarge] = useState(false);
+  const [asks, turn] = useState(false);
+  const opener = useRef(/** @type {HTMLElement | null} */ (null));
   const isText = control === "text";
   const isWide = isText || ["texts", "map", "json"].includes(control);
   const label = labelOf(name);
   const value = String(tree?.value ?? "");
   const said = summary(props);
   const leave = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Escape" || !isLarge || event.defaultPrevented) return;
+    if (event.key !== "Escape" || !(isLarge || asks) || event.defaultPrevented) return;
     event.preventDefault();
     event.stopPropagation();
-    enlarge(false);
+    if (asks) {
+      turn(false);
+      opener.current?.focus();
+    } else enlarge(false);
   };
   const look = `field${isWide ? " wide" : ""}${isLarge ? " large" : ""}`;
   return html`<div class=${look} data-field=${name} onKeyDown=${leave}>
-    <div class="lab">${isWide ? html`<span>${label}</span>` : html`<label for=${id}>${label}</label>`}
-      <code>${name}</code><a class="q" href=${helpOn(props)} aria-label=${`Help on ${name}`}>?</a>
+    <div class="lab">${["text", "texts", "map"].includes(control) ? html`<span>${label}</span>`
+      : html`<label for=${id}>${label}</label>`}
+      <code>${name}</code><button type="button" class="q" ref=${opener} aria-label=${`Help on ${name}`}
+        aria-expanded=${asks} aria-controls=${asks ? `${id}-help` : null} onClick=${() => turn(!asks)}>?</button>
       <span class="tools">
         ${isText && html`<button type="button" class="small" aria-pressed=${isLarge}
           onClick=${() => enlarge(!isLarge)}>${isLarge ? "Smaller" : "Larger"}</button>`}
@@ -52,6 +70,7 @@ export function Field(props) {
           words=${wordsOf(props)} isStrict=${isStrict(props)} usual=${field.default} within=${edits.within(name)}
           write=${(/** @type {string} */ written) => edits.write(name, written)} />`}
     <p class="why" id=${`${id}-why`}>${inCode(said)}</p>
+    ${asks && html`<${Told} ...${props} id=${`${id}-help`} />`}
     ${isText && html`<${RunTexts} name=${name} text=${value} hints=${hints} />`}
     ${field.form === "names:endpoints" && (tree?.value
       ? tree.value === hints.endpoint?.written && html`<${Endpoint} hints=${hints} />`
@@ -226,3 +245,54 @@ const CONTROLS = {
   map: TextMap,
   json: Json,
 };
+
+// --- a text with its variables filled in, from the last run of the file. Source: spec workbench.md 1 ---
+
+/** @typedef {{name: string, words: string, length: string}} Row a variable, how its value begins, and its length */
+
+/**
+ * What stands below a text: what its placeholders gave in the last run, and the whole text filled in.
+ * @param {{name: string, text: string, hints: import("./form.js").Hints}} props `name`: of the field
+ */
+function RunTexts({ name, text, hints: { given, filling } }) {
+  const [open, turn] = useState(false);
+  useEffect(() => turn(false), [text, filling?.id]);
+  const rows = namesIn(text).flatMap((one) => {
+    const gave = given(one);
+    return gave ? [{ name: one, ...gave }] : [];
+  });
+  const outputs = html`<${Values} label="What the placeholders gave in the last run" rows=${rows} />`;
+  if (!filling || !text.includes("{")) return outputs;
+  return html`<p class="acts"><button type="button" class="small" aria-expanded=${open}
+      onClick=${() => turn(!open)}>Preview</button></p>
+    ${open ? html`<${Filled} name=${name} text=${text} filling=${filling} outputs=${outputs} />` : outputs}`;
+}
+
+/**
+ * @param {{name: string, text: string, outputs: unknown,
+ *   filling: NonNullable<import("./form.js").Hints["filling"]>}} props `outputs`: shown where there is nothing else
+ */
+function Filled({ name, text, filling: { id, at, path, n, body }, outputs }) {
+  const { data, error } = useTold(id, (signal) => ask("dry-run", { method: "POST", body: body(), signal }));
+  const node = data?.nodes.find((/** @type {any} */ one) => !one.depth && one.workflow === path && one.number === n);
+  const why = error?.message ?? data?.error ?? "this node is not reached.";
+  if (!node)
+    return html`<p class="why" role="status">${data || error ? `No preview: ${why}` : "loading"}</p>${outputs}`;
+  const rows = namesIn(text)
+    .filter((one) => node.variables[one])
+    .map((one) => {
+      const { start, tokens } = node.variables[one];
+      return { name: one, words: start, length: counted(tokens, "token") };
+    });
+  return html`<div class="preview"><p class="why">Filled from the <a href=${`#/runs/${encodeURIComponent(id)}`}>run of
+      ${` ${clock(at)}`}</a>. Variables that are no outputs are computed from its messages, as of now.</p>
+    <pre class="pre" tabindex="0" aria-label="The text, filled">${String(node.fields[name] ?? "")}</pre>
+    <${Values} label="What the variables are" rows=${rows} /></div>`;
+}
+
+/** @param {{label: string, rows: Row[]}} props */
+const Values = ({ label, rows }) =>
+  rows.length > 0 &&
+  html`<ul class="given" role="list" aria-label=${label}>
+    ${rows.map(({ name, words, length }) => html`<li key=${name}><code>${name}</code><span>${words}</span>
+      <small>${length}</small></li>`)}</ul>`;

@@ -3,8 +3,7 @@
 // A list for the keyboard and for screen readers; the arcs are drawn over it and say nothing that the words do not.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Children } from "./children.js";
-import { follow } from "./drag.js";
-import { arcsOf, edgesOf, huesOf, shownName } from "./lanes.js";
+import { arcsOf, edgesOf, follow, huesOf, shownName } from "./geometry.js";
 import { seconds } from "../shared/words.js";
 
 /**
@@ -19,7 +18,7 @@ import { seconds } from "../shared/words.js";
  * @param {{graph: GraphShape, problems: Problem[], times: Times | null, chosen: number | null, choose: (n: number) =>
  *   void,
  *   place: import("./workflow_place.js").Place, level?: number, label: string, add?: Add | null,
- *   move?: (step: import("./drag.js").Step) => void}} props
+ *   move?: (step: import("./geometry.js").Step) => void}} props
  * @typedef {(n: number, group: string, where: string, event: Event) => void} Add asks for a new node
  */
 export function Graph({ graph, problems, times, chosen, choose, place, level = 1, label, add = null, move }) {
@@ -121,7 +120,7 @@ function step(event) {
 
 /**
  * Where the arcs run, by the boxes of the rows as they stand; measured again when these change.
- * @param {{current: HTMLElement | null}} canvas @param {import("./lanes.js").Arc[]} arcs
+ * @param {{current: HTMLElement | null}} canvas @param {import("./geometry.js").Arc[]} arcs
  * @returns {Drawn[]}
  */
 function useDrawn(canvas, arcs) {
@@ -146,7 +145,7 @@ const rowsOf = (canvas) => /** @type {HTMLElement[]} */ ([...canvas.querySelecto
 /**
  * In the picture's own pixels, whatever its zoom.
  * @param {HTMLElement} canvas
- * @param {import("./lanes.js").Arc[]} arcs
+ * @param {import("./geometry.js").Arc[]} arcs
  * @returns {Drawn[]}
  */
 function measured(canvas, arcs) {

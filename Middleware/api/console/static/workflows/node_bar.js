@@ -197,6 +197,7 @@ function Palette({ types, most, where, top, take, close }) {
   useLayoutEffect(() => {
     const before = /** @type {HTMLElement | null} */ (document.activeElement);
     box.current?.querySelector("input")?.focus();
+    box.current?.scrollIntoView({ block: "nearest" });
     return () => before?.focus();
   }, []);
   useEffect(() => box.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at]);

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useLoaded } from "./editor_pane.js";
 import { Graph, cardInFocus } from "./graph.js";
-import { huesOf } from "./lanes.js";
+import { huesOf } from "./geometry.js";
 import { addressOf, nameOf, wayBack } from "./workflow_place.js";
 import { keptSwitch } from "../shared/kept.js";
 import { useKeys } from "../shared/keys.js";
@@ -46,7 +46,7 @@ export function Picture(props) {
   const adding = reason ? null : add;
   const move = reason
     ? undefined
-    : (/** @type {import("./drag.js").Step} */ step) => setGap({ where: "", top: 0, ...step });
+    : (/** @type {import("./geometry.js").Step} */ step) => setGap({ where: "", top: 0, ...step });
   useKeys({
     Insert() {
       const at = cardInFocus();

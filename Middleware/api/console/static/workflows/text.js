@@ -4,7 +4,7 @@ import { html, render, useEffect, useRef } from "../vendor/preact.js";
 import * as cm from "../vendor/editor.js";
 import { completionsAt, describedAt } from "./completion.js";
 import { look, overLines, rootIn } from "./editor_look.js";
-import { layoutOf } from "./json_format.js";
+import { layoutOf } from "./json_tree.js";
 import { changedAt, rangeOf } from "./text_places.js";
 import { listed } from "../shared/words.js";
 

@@ -2,12 +2,11 @@
 // Try it: a conversation is sent to what is saved, the answer streams in, and the run's waterfall stands beside it.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useStopper, useTold } from "../shared/asked.js";
-import { Messages } from "./messages.js";
 import { useRun } from "../runs/run.js";
 import { wasRouted } from "../runs/run_list.js";
 import { ask, needsKey, opened, readEvents, runs, state } from "../shared/server.js";
 import { NOTHING, outdatedIn, saidIn } from "./said.js";
-import { SidePane } from "./panes.js";
+import { Messages, SidePane } from "./panes.js";
 import { messagesIn } from "../runs/spoken.js";
 import { Waterfall } from "../runs/waterfall.js";
 
@@ -22,12 +21,16 @@ import { Waterfall } from "../runs/waterfall.js";
 
 /** The key of a client: in the memory of this page alone. */
 let keptKey = "";
-/** @type {Message[] | null} what was written last, for the next look */
-let keptMessages = null;
+/** What was written last, for the next look. @type {Message[]} */
+let keptMessages = [{ role: "user", content: "" }];
+/** Whether it was changed since it was sent or taken from a run. */
+let isUnsent = false;
+/** Written in Try alone: leaving the console loses it, whatever of it is shown. */
+addEventListener("beforeunload", (event) => isUnsent && event.preventDefault());
 
 /** @param {Props} props */
 export function TryIt({ path, user, from, unsaved, ran, close }) {
-  const [messages, change] = useState(keptMessages ?? [{ role: "user", content: "" }]);
+  const [messages, show] = useState(keptMessages);
   const [route, setRoute] = useState(false);
   const [key, setKey] = useState(keptKey);
   const [asksKey, setAsksKey] = useState(keptKey !== "");
@@ -36,14 +39,24 @@ export function TryIt({ path, user, from, unsaved, ran, close }) {
   const notes = walk.data ? notesOf(walk.data.nodes) : [];
   keptMessages = messages;
   keptKey = key;
-  useEffect(() => void (from && startWith(from, change, setRoute)), [from]);
+  const change = (/** @type {Message[]} */ written) => {
+    isUnsent = written.some(({ content }) => content.trim());
+    show(written);
+  };
+  useEffect(() => {
+    if (!from || (isUnsent && !confirm("The messages in Try were not sent. Replace them by those of the run?"))) return;
+    isUnsent = false;
+    startWith(from, show, setRoute);
+  }, [from]);
   const busy = turn?.busy ?? false;
   const run = turn && (turn.id || (busy && newest(user, turn.before)));
   const mayAct = state.value?.rights.includes("act") ?? true;
   const mayNot = busy || !mayAct || !messages.some(({ content }) => content.trim());
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (!busy) send({ user, path: route ? null : path, messages, ...(key ? { api_key: key } : {}) });
+    if (busy) return;
+    isUnsent = false;
+    send({ user, path: route ? null : path, messages, ...(key ? { api_key: key } : {}) });
   };
   return html`<${SidePane} title="Try it" note=${unsaved ? "what is saved; unsaved text has the dry run"
     : "what is saved"} look="trypane" back="Close" close=${close}>
@@ -148,7 +161,7 @@ const newest = (user, before) =>
     .filter((run) => run.front === "console" && run.user === user && !before.has(run.id))
     .sort((a, b) => b.at - a.at)[0]?.id;
 
-/** What leaves the run besides its answer. @param {import("./dry.js").DryNode[]} nodes @returns {string[]} */
+/** What leaves the run besides its answer. @param {import("./panes.js").DryNode[]} nodes @returns {string[]} */
 const notesOf = (nodes) =>
   nodes.flatMap(({ number, title, type, notes }) =>
     notes.filter((note) => /^would /.test(note)).map((note) => `Node ${number} ${title || type} ${note}.`),

@@ -7,7 +7,7 @@ import { useAsked } from "../shared/asked.js";
 import { Missing, copied } from "../shared/parts.js";
 import { moment, size } from "../shared/words.js";
 import { look, rootIn } from "./editor_look.js";
-import { routeOf } from "./saving.js";
+import { routeOf } from "./workflow_place.js";
 
 /** @typedef {{text: string, name: string}} Side `name`: what stands over it */
 

@@ -1,7 +1,7 @@
 // @ts-check
-// Where in the workflows the page is, as an address that can be shared: `#/workflows/<path>?user=&node=&via=&pane=`.
-// Pure.
-import { addressOf as address } from "../shared/address.js";
+// Where in the workflows the page is, as an address that can be shared: `#/workflows/<path>?user=&node=&via=&pane=`;
+// and where a text is saved, and why it cannot be. Pure.
+import { addressOf as address, pathInAddress } from "../shared/address.js";
 
 /**
  * @typedef {{path: string, user: string | null, node: number | null, via: string[], pane: string, run: string | null}}
@@ -83,3 +83,19 @@ export const isWorkflow = (path) => path.startsWith("Workflows/");
 
 /** The kind of file, as the index of Help names it; empty for others. @param {string} path */
 export const kindOf = (path) => KINDS[path.split("/")[0]] ?? "";
+
+/** The route of a file. @param {string} path */
+export const routeOf = (path) => `${isWorkflow(path) ? "workflows" : "files"}/${pathInAddress(path)}`;
+
+const FOLDERS_BY_HAND = /^(Users|ApiTypes|MCPServers)\//;
+
+/**
+ * Why a file cannot be saved from here; empty when it can.
+ * @param {{path: string, writable?: boolean}} file @param {string[]} rights @param {string} mode
+ */
+export function whyNot({ path, writable }, rights, mode) {
+  if (!rights.includes("save"))
+    return mode === "edit" ? "You need the console's key to save." : "Start with --console edit to save from here.";
+  if (FOLDERS_BY_HAND.test(path)) return "This folder is edited by hand.";
+  return writable === false ? "The server has no permission to write this file." : "";
+}
