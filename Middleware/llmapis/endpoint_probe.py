@@ -266,7 +266,9 @@ STEPS = {
     ),
     "no_tls": "it does not speak TLS there: write http:// instead of https:// in {file}, or correct the port",
     "no_connection": "check that the machine is on and the port is open, or correct `endpoint` in {file}",
-    "connect_error": "check your network, and correct `endpoint` in {file}",
+    "connect_error": (
+        "start the server, or correct `endpoint` in {file}; if it is on another machine, check the network"
+    ),
     "config_error": "correct `apiKey`, its variable, or `extraHeaders` in {file}",
     "bad_url": "write the address as http://host:port in {file}",
     "timeout": "it may be busy or still loading its model: check its log, then try again",

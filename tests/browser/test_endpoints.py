@@ -187,7 +187,7 @@ class TestOverview:
         page = looking.open(server, "#/overview")
         page.locator(".servers li").first.wait_for()
         told = [" ".join(text.split()) for text in page.locator(".servers li").all_inner_texts()]
-        assert told == ["jo/Model failing", "mira/Model failing", "1 endpoint: 1 not called yet"]
+        assert told == ["Model (jo) failing", "Model (mira) failing", "1 endpoint: 1 not called yet"]
 
     def test_what_one_user_used_today_by_model_names(self, start, looking):
         """A click on the user, or the menu over the table."""
@@ -206,8 +206,32 @@ class TestOverview:
         page.get_by_label("of which user").select_option("jo")
         until(page, lambda: told() == [["jo", "1"], ["jo, in all", "1"]])
         page.get_by_label("of which user").select_option("all users")
-        until(page, lambda: told() == [["mira", "3"], ["jo", "1"]])
+        until(page, lambda: told() == [["mira", "3"], ["jo", "1"], ["all users, in all", "4"]])
         assert violations(page) == []
+
+    def test_the_whole_day_of_a_user_stands_below_what_came_since_a_restart(self, start, looking, tmp_path):
+        """Of model names the history knows nothing."""
+        history = ("--history", str(tmp_path / "history"))
+        first = start(None, *history)
+        first.post("/v1/chat/completions", asking("Hello"))
+        first.stop()
+        second = start(None, *history)
+        second.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(second, "#/overview")
+        page.get_by_label("of which user").select_option("mira")
+        rows = page.get_by_role("region", name="Today in numbers").locator("tbody tr")
+
+        def told():
+            return [row.locator("td").all_inner_texts()[:2] for row in rows.all()]
+
+        until(page, lambda: told() == [["mira", "1"], ["mira, in all", "1"], ["mira, since midnight", "2"]])
+
+    def test_requests_that_have_not_ended_are_counted_apart(self, looking, under_way):
+        """The table of today counts those that have."""
+        client, page = under_way
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_text("requests, 1 not ended yet").wait_for()
+        client.hang_up()
 
     def test_the_last_time_on_the_axis_has_room(self, start, looking):
         """It stands at the right end, and half of it beyond."""

@@ -18,6 +18,11 @@ test("four numbers of the hour", () => {
   assert.equal(totals(hour({}))[3][1], "–");
 });
 
+test("requests that run or wait are among the requests, and named", () => {
+  const made = totals(hour({ requests: [3, 0, 0, 4], running: [0, 1, 1, 3], waiting: [0, 9, 0, 2] }));
+  assert.deepEqual(made[0], ["requests, 5 not ended yet", "7"]);
+});
+
 test("tokens that came after the answer stand apart", () => {
   const made = totals(hour({ tokens: [20, 0, 0, 50], tokens_after: [0, 0, 0, 50] }));
   assert.deepEqual(made[2], ["tokens out, 50 after the answer", "70"]);

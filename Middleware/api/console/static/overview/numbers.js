@@ -48,11 +48,13 @@ export function usualFirst(hour) {
   return null;
 }
 
-/** Four numbers of the hour, in words. @param {Hour} hour @returns {[string, string][]} */
+/** Four numbers of the hour, in words; what runs or waits is among the requests. @param {Hour} hour
+ * @returns {[string, string][]} */
 export function totals(hour) {
   const after = sum(hour.series.tokens_after);
+  const open = (hour.series.running.at(-1) ?? 0) + (hour.series.waiting.at(-1) ?? 0);
   return [
-    ["requests", number(sum(hour.series.requests))],
+    [open ? `requests, ${number(open)} not ended yet` : "requests", number(sum(hour.series.requests))],
     ["failed", number(sum(hour.series.failed))],
     [after ? `tokens out, ${number(after)} after the answer` : "tokens out", number(sum(hour.series.tokens))],
     ["first token, usually", seconds(usualFirst(hour))],

@@ -58,14 +58,11 @@ function Servers({ all }) {
   if (!all.length) return null;
   const down = all.filter((one) => one.state === "failing");
   const rest = health(all.filter((one) => one.state !== "failing"));
-  const names = all.map(({ name }) => name);
-  const shown = (/** @type {any} */ one) =>
-    names.indexOf(one.name) === names.lastIndexOf(one.name) ? one.name : `${one.user}/${one.name}`;
   return html`<ul class="servers" aria-label="Endpoints">${down.map(
     (
       one,
     ) => html`<li><a class="state failed" href="#/endpoints" title=${stateWords(one)}><${Mark} state="failed" />
-      ${shown(one)}<span class="dim"> failing</span></a></li>`,
+      ${one.name} (${one.users.join(", ")})<span class="dim"> failing</span></a></li>`,
   )}${
     rest &&
     html`<li><a class="state" href="#/endpoints">${counted(all.length - down.length, "endpoint")}:<span class="dim">
@@ -192,13 +189,16 @@ function Today() {
   const rows = lines.map((/** @type {Line} */ line) => row(!user && by === "user" && users.includes(line.name)
     ? html`<button type="button" class="link" title="by model name" onClick=${() => choose(line.name)}>${line.name}
       </button>` : line.name || "–", [line]));
-  if (rows.length && (user || by !== "user")) rows.push(row(html`<b>${user || "all users"}, in all</b>`, lines));
+  if (rows.length > 1 || user) rows.push(row(html`<b>${user || "all users"}, in all</b>`, lines));
+  const day = data.user;
+  const known = day.lines.filter((/** @type {Line} */ line) => line.name === user);
+  if (day.whole && !whole && known.length) rows.push(row(html`<b>${user}, since midnight</b>`, known));
   return html`<div class="pagehead"><h2>Today</h2><label>of <select aria-label="of which user" value=${user}
       onChange=${(/** @type {any} */ event) => choose(event.target.value)}><option value="">all users</option>
       ${users.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
-      <label>by <select value=${user ? "model name" : by} disabled=${user !== ""}
-      onChange=${(/** @type {any} */ event) => sort(event.target.value)}>${Object.keys(data).map((name) => html`<option>
-      ${name}</option>`)}</select></label>
-      <span class="dim">${whole ? "since midnight" : `since ${clock(since)}, when this server started`}</span></div>
+      ${!user && html`<label>by <select value=${by}
+      onChange=${(/** @type {any} */ event) => sort(event.target.value)}>${Object.keys(data).map((name) => html`<option>${name}</option>`)}</select></label>`}
+      <span class="dim">requests that have ended, ${whole ? "since midnight"
+        : `since ${clock(since)}, when this server started`}</span></div>
     <${Rows} label="Today in numbers" rows=${rows} none="No request has ended today." />`;
 }
