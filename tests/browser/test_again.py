@@ -127,7 +127,7 @@ class TestAsk:
         page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
         page.get_by_role("textbox", name="1 user").fill("Draft please, shorter")
         page.get_by_role("link", name="The run").click()
-        until(page, lambda: asked == ["Your changes are not saved. Leave anyway?"])
+        until(page, lambda: asked == ["Your changes are not saved and would be lost. Leave anyway?"])
         assert "/ask/" in page.url
         page.get_by_role("button", name="Ask", exact=True).click()
         page.locator(".answers h3", has_text="done").wait_for()

@@ -91,6 +91,11 @@ test("what a page says of a name: its first row with the heads, and what else is
   assert.deepEqual(saidOf(blocks(PAGE), "c"), { row: null, more: [] });
 });
 
+test("what is quoted from a section begins with its heading, which says what it is about", () => {
+  const { more } = saidOf(blocks("# T\n\nOf `a`.\n\n## Late\n\n- `a` waits\n- `a` ends\n"), "a");
+  assert.deepEqual(more.map(({ inside }) => plain(inside)), ["Of a.", "Late: a waits", "a ends"]);
+});
+
 test("a page as text: a line for each block, item and row, without marks", () => {
   assert.deepEqual(textOf(blocks(PAGE)).split("\n"), [
     "T", "field, default", "a, b, 5", "a, 6", "Of a here and there.", "b too", "a", "a, effect", "1, one", "a | b",

@@ -1,7 +1,7 @@
 // What memory nodes gave is found in what was sent (workbench.md 14).
 import assert from "node:assert/strict";
 import test from "node:test";
-import { piecesOf } from "../../Middleware/api/console/static/runs/remembered.js";
+import { piecesOf } from "../../Middleware/api/console/static/runs/sent_parts.js";
 
 const words = (count, seed = 0) => Array.from({ length: count }, (_, at) => `w${seed + at}`).join(" ");
 const given = (text, whose = "Recall") => ({ whose, text });

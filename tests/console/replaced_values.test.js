@@ -1,7 +1,7 @@
 // Values of a file that take the place of others: Use of a found server for the built-in model (workbench.md 6).
 import assert from "node:assert/strict";
 import test from "node:test";
-import { withValues } from "../../Middleware/api/console/static/endpoints/replaced_values.js";
+import { withValues } from "../../Middleware/api/console/static/workflows/json_edit.js";
 
 const TEXT = `{
   // the demo

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, below, kindOf, placeOf, wayBack } from "../../Middleware/api/console/static/workflows/workflow_place.js";
+import { addressOf, below, kindOf, nameOf, placeOf, wayBack } from "../../Middleware/api/console/static/workflows/workflow_place.js";
 
 const read = (address) => {
   const [path, query] = address.slice("#/workflows/".length).split("?");
@@ -31,3 +31,8 @@ test("the way back names each file that one came through", () => {
 });
 
 test("a folder tells the kind of file", () => assert.deepEqual(["Workflows/a/b.json", "Endpoints/x/y.json", "z"].map(kindOf), ["workflow", "endpoint", ""]));
+
+test("a shared workflow is named by its folder", () => {
+  const paths = ["Workflows/_shared/novel/_DefaultWorkflow.json", "Workflows/mira/_DefaultWorkflow.json", "Workflows/mira/Code.json"];
+  assert.deepEqual(paths.map(nameOf), ["novel", "_DefaultWorkflow", "Code"]);
+});

@@ -312,6 +312,8 @@ class TestPreview:
         ran.keyboard.press("Control+a")
         ran.keyboard.insert_text("{chat_user_prompt_last_one}: {agent1Output}")
         filled.wait_for(state="detached")
+        named = field.locator(".given li").filter(has_text="chat_user_prompt_last_one")
+        assert named.locator(".means").inner_text() == "The newest message."
         field.get_by_role("button", name="Preview").click()
         until(ran, lambda: filled.inner_text() == "Hello: a fine draft")
 

@@ -6,7 +6,7 @@ import { useAsked } from "../shared/asked.js";
 import { FileLink } from "../shared/parts.js";
 import { ask, hasRight, needsKey } from "../shared/server.js";
 import { counted, listed, number, seconds, sentence } from "../shared/words.js";
-import { withValues } from "./replaced_values.js";
+import { withValues } from "../workflows/json_edit.js";
 
 /**
  * @typedef {{kind: string, version: string | null, url: string, models: string[], used_by: string[],

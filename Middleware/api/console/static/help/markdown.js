@@ -243,7 +243,7 @@ export function inline(text) {
 
 /**
  * What a page says of a name that it writes in code: its row of a table, with the heads, and the paragraphs, items and
- * tables that are about it.
+ * tables that are about it, the first of a section behind its heading.
  * @param {Block[]} made
  * @param {string} name
  * @returns {{ row: { head: Inline[], cell: Inline[] }[] | null, more: Block[] }}
@@ -254,13 +254,22 @@ export function saidOf(made, name) {
     parts.some((part) => (part.kind === "code" ? part.text === name : "inside" in part && names(part.inside)));
   /** @type {ReturnType<typeof saidOf>} */
   const said = { row: null, more: [] };
+  /** @type {Inline[]} */
+  let under = [];
   for (const block of made) {
+    if (block.kind === "heading" && block.level > 1)
+      under = [{ kind: "strong", inside: block.inside }, { kind: "text", text: ": " }];
+    const count = said.more.length;
     const row = block.kind === "table" && block.rows.find(([first]) => names(first));
     if (row) said.row ??= row.map((cell, at) => ({ head: block.head[at], cell }));
     else if (block.kind === "table" ? names(block.head[0]) : block.kind === "paragraph" && names(block.inside))
       said.more.push(block);
     else if (block.kind === "list") for (const item of block.items) said.more.push(...saidOf(item, name).more);
     else if (block.kind === "quote") said.more.push(...saidOf(block.inside, name).more);
+    const first = said.more[count];
+    if (first?.kind !== "paragraph") continue;
+    said.more[count] = { ...first, inside: [...under, ...first.inside] };
+    under = [];
   }
   return said;
 }

@@ -197,7 +197,8 @@ function Today() {
       onChange=${(/** @type {any} */ event) => choose(event.target.value)}><option value="">all users</option>
       ${users.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
       ${!user && html`<label>by <select value=${by}
-      onChange=${(/** @type {any} */ event) => sort(event.target.value)}>${Object.keys(data).map((name) => html`<option>${name}</option>`)}</select></label>`}
+        onChange=${(/** @type {any} */ event) => sort(event.target.value)}>${Object.keys(data).map(
+          (name) => html`<option>${name}</option>`)}</select></label>`}
       <span class="dim">requests that have ended, ${whole ? "since midnight"
         : `since ${clock(since)}, when this server started`}</span></div>
     <${Rows} label="Today in numbers" rows=${rows} none="No request has ended today." />`;

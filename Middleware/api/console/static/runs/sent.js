@@ -4,7 +4,7 @@
 import { html, useMemo, useState } from "../vendor/preact.js";
 import { useTold } from "../shared/asked.js";
 import { Facts, Missing } from "../shared/parts.js";
-import { boxLeft, leftWords, parsed, readingWords, reuseWords, sentIn } from "./sent_parts.js";
+import { boxLeft, leftWords, parsed, piecesOf, readingWords, reuseWords, sentIn } from "./sent_parts.js";
 import { ask } from "../shared/server.js";
 import { Box, JsonTree, NO_CALL, Switches, Whole, textOf, useText } from "./texts.js";
 import { counted, size } from "../shared/words.js";
@@ -59,7 +59,7 @@ export function useSent(id, ref) {
 
 const LEFT = html`<b class="left">leaves the one before here</b>`;
 
-/** @typedef {(text: string) => import("./remembered.js").Piece[]} Split */
+/** @typedef {(text: string) => import("./sent_parts.js").Piece[]} Split */
 
 /**
  * Cuts texts at what the memory nodes before a node gave, where that is kept whole; null: there is none.
@@ -69,7 +69,6 @@ const LEFT = html`<b class="left">leaves the one before here</b>`;
 function useRemembered(run, i) {
   const nodes = run.nodes.filter((one) => one.i < i && one.remembers && one.output);
   const { data } = useTold(nodes.length ? `${run.id} ${nodes.map((one) => one.i)}` : "", async () => {
-    const { piecesOf } = await import("./remembered.js");
     const memories = await Promise.all(
       nodes.map(async ({ title, type, output }) => {
         const { head, left_out: cut } = await textOf(run.id, /** @type {import("../shared/types.js").Ref} */ (output));

@@ -1,8 +1,11 @@
 // @ts-check
 // A text with variables, in a form: plain text with real line ends, its placeholders marked, not replaced. It keeps no
 // history of its own: what is typed is told, and what it is told to show it takes over.
-import { html, useLayoutEffect, useRef } from "../vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import * as cm from "../vendor/editor.js";
+import { useTold } from "../shared/asked.js";
+import { ask } from "../shared/server.js";
+import { clock, counted } from "../shared/words.js";
 import { distance } from "./completion.js";
 import { overLines, rootIn, tooltips } from "./editor_look.js";
 
@@ -176,3 +179,65 @@ const completed = (now) => (/** @type {cm.CompletionContext} */ context) => {
     .map(({ label, detail, info, insert }) => ({ label, detail, info: info || undefined, apply: insert }));
   return { from: open.from + 1, options, filter: false };
 };
+
+// --- a text with its variables filled in, from the last run of the file. Source: spec workbench.md 1 ---
+
+/**
+ * @typedef {{name: string, words: string, length: string, means?: string}} Row a variable, how its value begins, its
+ *   length, and what it is
+ */
+
+/**
+ * What stands below a text: what its placeholders gave in the last run, and the whole text filled in.
+ * @param {{name: string, text: string, hints: import("./form.js").Hints}} props `name`: of the field
+ */
+export function RunTexts({ name, text, hints: { given, filling, index } }) {
+  const [open, turn] = useState(false);
+  useEffect(() => turn(false), [text, filling?.id]);
+  const rows = namesIn(text).flatMap((one) => {
+    const gave = given(one);
+    const means = meant(one, index);
+    return gave || means ? [{ name: one, words: "", length: "", means, ...gave }] : [];
+  });
+  const outputs = html`<${Values} label="What the placeholders are, or gave in the last run" rows=${rows} />`;
+  if (!filling || !text.includes("{")) return outputs;
+  return html`<p class="acts"><button type="button" class="small" aria-expanded=${open}
+      onClick=${() => turn(!open)}>Preview</button></p>
+    ${open ? html`<${Filled} name=${name} text=${text} filling=${filling} outputs=${outputs} index=${index} />`
+      : outputs}`;
+}
+
+/** What Help says of a variable; an output says itself what it is.
+ * @param {string} name @param {import("./form.js").Hints["index"]} index */
+const meant = (name, { variables }) =>
+  /^agent\d/.test(name) ? "" : (variables.find((one) => one.name === name)?.description ?? "");
+
+/**
+ * @param {{name: string, text: string, outputs: unknown, index: import("./form.js").Hints["index"],
+ *   filling: NonNullable<import("./form.js").Hints["filling"]>}} props `outputs`: shown where there is nothing else
+ */
+function Filled({ name, text, filling: { id, at, path, n, body }, outputs, index }) {
+  const { data, error } = useTold(id, (signal) => ask("dry-run", { method: "POST", body: body(), signal }));
+  const node = data?.nodes.find((/** @type {any} */ one) => !one.depth && one.workflow === path && one.number === n);
+  const why = error?.message ?? data?.error ?? "this node is not reached.";
+  if (!node)
+    return html`<p class="why" role="status">${data || error ? `No preview: ${why}` : "loading"}</p>${outputs}`;
+  const rows = namesIn(text)
+    .filter((one) => node.variables[one])
+    .map((one) => {
+      const { start, tokens } = node.variables[one];
+      return { name: one, words: start, means: meant(one, index), length: counted(tokens, "token") };
+    });
+  return html`<div class="preview"><p class="why">Filled from the <a href=${`#/runs/${encodeURIComponent(id)}`}>run of
+      ${` ${clock(at)}`}</a>. Variables that are no outputs are computed from its messages, as of now.</p>
+    <pre class="pre" tabindex="0" aria-label="The text, filled">${String(node.fields[name] ?? "")}</pre>
+    <${Values} label="What the variables are" rows=${rows} /></div>`;
+}
+
+/** @param {{label: string, rows: Row[]}} props */
+const Values = ({ label, rows }) =>
+  rows.length > 0 &&
+  html`<ul class="given" role="list" aria-label=${label}>
+    ${rows.map(({ name, words, length, means }) => html`<li key=${name}><code title=${name}>${name}</code>
+      ${words && html`<span>${words}</span>`}${length && html`<small>${length}</small>`}
+      ${means && html`<small class="means">${means}</small>`}</li>`)}</ul>`;

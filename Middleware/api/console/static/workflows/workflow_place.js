@@ -76,7 +76,10 @@ export const wayBack = (place) =>
   }));
 
 /** `Reviewers` of `Workflows/mira/Reviewers.json`. @param {string} path */
-export const nameOf = (path) => (path.split("/").at(-1) ?? path).replace(/\.json$/, "");
+export function nameOf(path) {
+  const parts = path.replace(/\.json$/, "").split("/");
+  return parts.length > 3 && parts.at(-1) === "_DefaultWorkflow" ? String(parts.at(-2)) : String(parts.at(-1));
+}
 
 /** Claims that a path is a workflow's; others are shown by the files routes. @param {string} path */
 export const isWorkflow = (path) => path.startsWith("Workflows/");

@@ -118,7 +118,7 @@ function Tree({ tree, path, user, begin }) {
       })}</div>
     ${!wanted && html`<a class="namesline" href=${`#/${NAMES}`} aria-current=${path ? null : "page"}>Model names</a>`}
     ${tree.users.map(({ name, files }) => part(name, files, name))}
-    ${tree.shared.map(({ folder, model, files }) => part(`shared: ${model || folder}`, files))}
+    ${tree.shared.map(({ folder, files }) => part(`${folder.split("/").at(-1)}, shared`, files))}
     ${part("common", tree.common)}
     ${other.length > 0 && html`<details open=${wanted !== "" || other.some((file) => file.path === path)}>
     <summary>other (${other.length})</summary>${list("other", other)}</details>`}
