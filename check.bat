@@ -21,7 +21,7 @@ if "%~1"=="--fast" goto :fast
 if not "%~1"=="" goto :paths
 rem otherwise, where nothing keeps it, each server that a test starts would compile all of it
 .venv\Scripts\python -m compileall -q Middleware server.py || exit /b 1
-.venv\Scripts\python -m pytest -q -n 2 --dist loadscope --cov --cov-report=term:skip-covered --cov-fail-under=95
+.venv\Scripts\python -m pytest -q -n 3 --dist loadscope --cov --cov-report=term:skip-covered --cov-fail-under=95
 exit /b %errorlevel%
 :fast
 .venv\Scripts\python -m pytest -q tests/test_architecture.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import pytest
@@ -20,6 +21,12 @@ for package in (commands, rules, backends, nodes):
 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: a collection of garbage in a test looks at what that test made."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,9 +108,14 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imported_names(path: Path) -> set[str]:
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def imported_names(path: Path) -> frozenset[str]:
     """Every module that a file imports, also inside functions."""
-    return {name for node in ast.walk(ast.parse(path.read_text("utf-8"))) for name in _imported(node)}
+    return frozenset(name for node in ast.walk(tree_of(path)) for name in _imported(node))
 
 
 def _imported(node: ast.AST) -> set[str]:
@@ -161,17 +167,14 @@ def test_rooms_of_a_floor_run_one_way(floor: str) -> None:
 
 def test_imports_are_at_the_top() -> None:
     """Those inside functions are listed with their reason, and none hides in a string."""
-    inner = {relative(path) for path in FILES if _inner_imports(path)}
-    assert inner == set(INNER_IMPORTS)
-    assert not {relative(path): hidden for path in FILES if (hidden := _hidden_imports(path))}
+    trees = ((relative(path), tree_of(path)) for path in FILES)
+    found = {path: (_inner_imports(tree), _hidden_imports(tree)) for path, tree in trees}
+    assert {path for path, (inner, _) in found.items() if inner} == set(INNER_IMPORTS)
+    assert not {path: hidden for path, (_, hidden) in found.items() if hidden}
 
 
-def _inner_imports(path: Path) -> list[str]:
-    functions = [
-        node
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+def _inner_imports(tree: ast.Module) -> list[str]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return [
         name
         for function in functions
@@ -181,10 +184,10 @@ def _inner_imports(path: Path) -> list[str]:
     ]
 
 
-def _hidden_imports(path: Path) -> list[str]:
+def _hidden_imports(tree: ast.Module) -> list[str]:
     return [
         str(node.args[0].value)
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
         if ast.unparse(node.func).rpartition(".")[2] == "import_module"
     ]
@@ -258,7 +261,8 @@ def test_what_one_test_file_takes_from_another_is_there() -> None:
         if isinstance(node, ast.ImportFrom) and node.module in modules
         for alias in node.names
     ]
-    defined = {source: {*_bound_names(ast.parse(modules[source])), "*"} for _, source, _ in taken}
+    sources = {source for _, source, _ in taken}
+    defined = {source: {*_bound_names(ast.parse(modules[source])), "*"} for source in sources}
     assert not [f"{name}: {source}.{what}" for name, source, what in taken if what not in defined[source]]
 
 

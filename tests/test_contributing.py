@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -32,10 +33,13 @@ ROWS = [
 ]
 ENDS = {path: text for path, inside, text in BLOCKS if inside == "at the end"}
 TESTS = [path for path in FILES if path.startswith("tests/")]
+KEEPS_BYTECODE = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+"""Else each process would compile the whole copy again."""
 LEFT_OUT = shutil.ignore_patterns(
     ".git",
     ".venv",
-    ".*_cache",
+    ".pytest_cache",
+    ".ruff_cache",
     "__pycache__",
     "captures",
     "node_modules",
@@ -77,7 +81,12 @@ def with_row(page: str, side: str, name: str, row: str) -> str:
 
 def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *words], cwd=root, capture_output=True, text=True, timeout=PATIENCE_S
+        [sys.executable, *words],
+        cwd=root,
+        env=KEEPS_BYTECODE,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
 
@@ -205,7 +214,12 @@ def served(copy: Path, tree: Path) -> Iterator[str]:
     """The copy as a running server."""
     words = ["server.py", "--PublicDirectory", str(tree), "--User", "mira", "--port", "0"]
     with subprocess.Popen(
-        [sys.executable, *words], cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, *words],
+        cwd=copy,
+        env=KEEPS_BYTECODE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         assert process.stdout is not None
         seen = ""

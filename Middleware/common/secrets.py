@@ -380,7 +380,7 @@ def mask_text(text: str, *, is_prose: bool = True) -> str | None:
     `is_prose`: false for headers and command lines.
     """
     lowered = text.lower()
-    if not any(sign in lowered for sign in _signs()):
+    if not any(map(lowered.__contains__, _signs())):
         return None
     found = has_url_password(text)
     text = without_url_passwords(text)

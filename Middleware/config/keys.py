@@ -335,11 +335,12 @@ def field_meant(name: str, fields: Iterable[str]) -> str | None:
     return shortest[0] if len(shortest) == 1 else None
 
 
-def _words_of(name: str) -> list[str]:
-    return [part.casefold().rstrip("s") for part in _PART.findall(name)]
+@lru_cache(maxsize=2048)
+def _words_of(name: str) -> tuple[str, ...]:
+    return tuple(part.casefold().rstrip("s") for part in _PART.findall(name))
 
 
-def _is_part(words: list[str], more: list[str]) -> bool:
+def _is_part(words: tuple[str, ...], more: tuple[str, ...]) -> bool:
     if len(words) >= len(more):
         return False
     if more[: len(words)] == words:

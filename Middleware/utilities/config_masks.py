@@ -189,6 +189,9 @@ def shown_value(value: Any, key: str = "", holder: str = "") -> Any:
     return _mask_word(value, key, holder) or value if isinstance(value, str) else value
 
 
+_LENIENT = json.JSONDecoder(strict=False)
+
+
 class _Values:
     """Every value of a text, in its order, with its key and its place; an object or a list as None.
 
@@ -257,7 +260,7 @@ class _Values:
             return None
         raw = self._text[place.start : place.end]
         try:
-            return json.loads(raw, strict=False)
+            return _LENIENT.decode(raw)
         except ValueError:
             return raw.strip('"')
 
@@ -424,12 +427,13 @@ def _is_json(text: str) -> bool:
 
 Mask = Callable[[str], str]
 """A text -> the same without secrets."""
+_AS_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 def mask_of(secrets: Iterable[str | None]) -> Mask:
     """Hides these secrets, the longest first, and what looks like one."""
     known = {secret for secret in secrets if secret}
-    known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}
+    known |= {_AS_JSON.encode(secret)[1:-1] for secret in known}
     ordered = sorted(known, key=len, reverse=True)
     return lambda text: mask_secrets(text, *ordered)
 

@@ -88,17 +88,20 @@ def _visible(page: str, skipped: frozenset[str]) -> Iterator[str | None]:
     """Texts outside the skipped elements; None where a block begins or ends."""
     inside: Counter[str] = Counter()
     for kind, value in _tokens(page):
-        if kind == "text" and not inside:
-            yield html.unescape(_LONG_NUMBER.sub(_short_number, value))
-        elif kind == "start" and value in skipped:
-            inside[value] += 1
+        if kind == "text":
+            if not inside:
+                yield html.unescape(_LONG_NUMBER.sub(_short_number, value))
+            continue
+        if kind == "start":
+            if value in skipped:
+                inside[value] += 1
+            elif value == "body":
+                inside.pop("head", None)
         elif kind == "end" and value in inside:
             inside[value] -= 1
             if not inside[value]:
                 del inside[value]
-        if kind == "start" and value == "body":
-            inside.pop("head", None)
-        if kind in ("start", "end", "empty") and value not in _INLINE:
+        if not inside and kind != "comment" and value not in _INLINE:
             yield None
 
 
@@ -119,9 +122,13 @@ def _tokens(page: str) -> Iterator[Token]:
             if rest is None:
                 return
             at = rest.end()
-            kind = "end" if match[1] else "empty" if _closes_itself(name, rest[0]) else "start"
-            yield kind, name
-            if kind == "start" and name in _RAW:
+            if match[1]:
+                yield "end", name
+            elif name == "svg" and rest[0].endswith("/>"):  # what comes from XML closes itself
+                yield "empty", name
+            else:
+                yield "start", name
+            if not match[1] and name in _RAW:
                 end = _RAW_END[name].search(page, at)
                 if end is None:
                     return
@@ -137,11 +144,6 @@ def _tokens(page: str) -> Iterator[Token]:
         text_from = at
     if text_from < len(page):
         yield "text", page[text_from:]
-
-
-def _closes_itself(name: str, rest: str) -> bool:
-    """`<svg/>`: only elements that come from XML close themselves."""
-    return name == "svg" and rest.endswith("/>")
 
 
 # --------------------------------------------------------------------------

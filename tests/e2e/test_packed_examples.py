@@ -42,10 +42,19 @@ MODEL, VECTORS = "Talker", "Vectors"
 WITH_PROGRAMS = "agent"
 
 
-def command(public: Path, *words: str) -> str:
-    """What a command printed; it must end well."""
-    line = [sys.executable, str(INSTALL_DIRECTORY / "server.py"), "--PublicDirectory", str(public), *words]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
+def commands(public: Path, *lines: list[str]) -> str:
+    """What commands printed, given one after the other in one process; each must end well."""
+    program = (
+        "import json, server, sys\nfor line in json.load(sys.stdin):\n    assert server.main(line) == 0, line"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps([["--PublicDirectory", str(public), *line] for line in lines]),
+        cwd=INSTALL_DIRECTORY,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -60,8 +69,7 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(INSTALL_DIRECTORY / "Public" / scripts, public / scripts)
     tools = {**stdio_file(home / "trace.txt"), "env": {"PLAN": "Sail north."}}
     (public / "Configs/MCPServers/files.json").write_text(json.dumps(tools), encoding="utf-8")
-    for user in USERS:
-        command(public, "--pack", user, str(home / f"{user}.zip"))
+    commands(public, *(["--pack", user, str(home / f"{user}.zip")] for user in USERS))
     return home
 
 
@@ -74,16 +82,20 @@ def unpacked(packs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     threading.Thread(target=backend.serve_forever, daemon=True).start()
     public = tmp_path_factory.mktemp("to") / "Public"
     write_endpoints(public / "Configs", backend.server_port)
-    for user in USERS:
-        roles = [word for role in roles_of(user) for word in ("--map", role)]
-        programs = ["--with-programs"] if user == WITH_PROGRAMS else []
-        command(public, "--unpack", str(packs / f"{user}.zip"), *roles, *programs)
+    commands(public, *(unpacking(packs, user) for user in USERS))
     process, port = _start(public, USERS)
     yield Server(port, calls, public)
     process.terminate()
     process.wait(timeout=PATIENCE_S)
     backend.shutdown()
     backend.server_close()
+
+
+def unpacking(packs: Path, user: str) -> list[str]:
+    """The command that unpacks an example."""
+    roles = [word for role in roles_of(user) for word in ("--map", role)]
+    programs = ["--with-programs"] if user == WITH_PROGRAMS else []
+    return ["--unpack", str(packs / f"{user}.zip"), *roles, *programs]
 
 
 def roles_of(user: str) -> list[str]:
@@ -127,7 +139,9 @@ def test_an_unpacked_example_answers(unpacked: Server, user: str) -> None:
 
 def test_the_new_tree_has_no_error(unpacked: Server) -> None:
     """Of all that was unpacked, one after the other: `--validate` ends well."""
-    assert command(unpacked.public, "--validate").rstrip().splitlines()[-1].startswith(str(unpacked.public))
+    assert (
+        commands(unpacked.public, ["--validate"]).rstrip().splitlines()[-1].startswith(str(unpacked.public))
+    )
 
 
 class TestByThePage:

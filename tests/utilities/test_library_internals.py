@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -48,7 +50,7 @@ def private_uses(tree: ast.Module) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for node in ast.walk(tree):
         match node:
-            case ast.Attribute(value=value, attr=name):
+            case ast.Attribute(value=value, attr=name) if is_private(name):
                 found.append((ast.unparse(value), name))
             case ast.Call(
                 func=ast.Name(id="getattr" | "hasattr" | "setattr"),
@@ -61,31 +63,36 @@ def private_uses(tree: ast.Module) -> list[tuple[str, str]]:
     return [(whose, name) for whose, name in found if is_private(name)]
 
 
-TREES = {path.relative_to(HOUSE).as_posix(): ast.parse(path.read_text("utf-8")) for path in FILES}
-OURS = set().union(*map(own_names, TREES.values()))
+@cache
+def uses_by_file() -> dict[str, list[tuple[str, str]]]:
+    return {
+        path.relative_to(HOUSE).as_posix(): private_uses(ast.parse(path.read_text("utf-8"))) for path in FILES
+    }
+
+
+@cache
+def ours() -> Counter[str]:
+    """Name -> how many of our modules define it."""
+    return Counter(name for path in FILES for name in own_names(ast.parse(path.read_text("utf-8"))))
 
 
 def is_of_a_library(whose: str, name: str) -> bool:
     if name in DOCUMENTED:
         return False
-    return name not in OURS or whose.endswith(" by name") or (name in PARTS and whose not in BASES)
+    return name not in ours() or whose.endswith(" by name") or (name in PARTS and whose not in BASES)
 
 
 def test_no_other_module_uses_private_parts_of_libraries():
     """But for those that documentation names."""
-    uses = [
-        (file, *use)
-        for file, tree in TREES.items()
-        for use in private_uses(tree)
-        if is_of_a_library(*use[0:2])
+    assert not [
+        (file, *use) for file, uses in uses_by_file().items() for use in uses if is_of_a_library(*use)
     ]
-    assert not uses
 
 
 def test_what_we_put_in_the_place_of_a_librarys_own_is_checked_too():
     """A method that calls the one of the same name above it, of a class that is not ours, is in the table."""
-    above = {name for tree in TREES.values() for whose, name in private_uses(tree) if whose == "super()"}
-    foreign = {name for name in above if sum(name in own_names(tree) for tree in TREES.values()) == 1}
+    above = {name for uses in uses_by_file().values() for whose, name in uses if whose == "super()"}
+    foreign = {name for name in above if ours()[name] == 1}
     assert "_put_conn" in foreign
     assert foreign <= PARTS | set(DOCUMENTED)
 

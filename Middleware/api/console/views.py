@@ -10,6 +10,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -355,16 +356,19 @@ class _AnyPath(PathConverter):
     part_isolating = False
 
 
+@lru_cache(maxsize=8)
+def _map_of(routes: tuple[ApiRoute, ...]) -> Map:
+    """Made once: the same routes may stand over many hubs."""
+    rules = [Rule(f"/{route.rule}", endpoint=route, methods=[route.method]) for route in routes]
+    return Map(rules, converters={"path": _AnyPath}, merge_slashes=False)
+
+
 class Views:
     """The routes over one `hub`."""
 
     def __init__(self, hub: Hub, routes: tuple[ApiRoute, ...] | None = None) -> None:
         self.hub = hub
-        rules = [
-            Rule(f"/{route.rule}", endpoint=route, methods=[route.method])
-            for route in (all_routes() if routes is None else routes)
-        ]
-        self._map = Map(rules, converters={"path": _AnyPath}, merge_slashes=False).bind("console")
+        self._map = _map_of(all_routes() if routes is None else tuple(routes)).bind("console")
 
     def answer(self, environ: dict[str, Any], rights: tuple[str, ...]) -> Reply:
         """The answer to a request below `BELOW`. Raises nothing."""
