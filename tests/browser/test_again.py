@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 
 import pytest
 
-from tests.browser.conftest import asking, rows, sideways, until, violations
+from tests.browser.conftest import WIDE, Client, asking, rows, sideways, until, violations
 from tests.e2e.conftest import NODE
 from tests.e2e.fake_backend import Reply
 
@@ -127,7 +128,7 @@ class TestAsk:
         page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
         page.get_by_role("textbox", name="1 user").fill("Draft please, shorter")
         page.get_by_role("link", name="The run").click()
-        until(page, lambda: asked == ["Your changes are not saved and would be lost. Leave anyway?"])
+        until(page, lambda: asked == ["What is not saved, or not answered yet, would be lost. Leave anyway?"])
         assert "/ask/" in page.url
         page.get_by_role("button", name="Ask", exact=True).click()
         page.locator(".answers h3", has_text="done").wait_for()
@@ -146,6 +147,29 @@ class TestAsk:
         assert len(backend.calls("Draft please, shorter")) == 5
         page.get_by_role("button", name="As it was").click()
         assert box.input_value() == "Draft please"
+
+    def test_one_that_waits_says_for_what_and_is_not_lost_unasked(self, start, looking, backend):
+        """No model was asked yet; leaving the page would end it."""
+        let_go = threading.Event()
+        backend.on("hold", Reply(["one", " two"], rest_after=let_go))
+        server = start(None, "--concurrency", "1")
+        server.post("/v1/chat/completions", asking("Hello"))
+        holder = Client(server, asking("hold"))
+        backend.wait_for_call("hold")
+        page = looking.open(server, viewport=WIDE)
+        page.locator(".row", has_text="Hello").click()
+        page.locator("button.fallrow.done").click()
+        page.get_by_role("link", name="Ask again").click()
+        page.get_by_text("1 Answer of mira").wait_for()
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.get_by_role("heading", name="1 waits for a free slot: 1 of 1 are taken").wait_for()
+        asked = []
+        page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+        page.get_by_role("link", name="The run").click()
+        until(page, lambda: len(asked) == 1)
+        let_go.set()
+        holder.wait()
+        page.locator(".answers h3", has_text="done").wait_for()
 
     def test_stop(self, page, backend):
         backend.on("never", Reply(["one", *[" more"] * 400], gap_s=0.1))
@@ -243,7 +267,10 @@ class TestCompare:
     def test_one_line_says_what_differs_and_leads_there(self, two, looking):
         page = self.compared(looking, two)
         said = " ".join(page.locator(".inshort").inner_text().split())
-        assert said == "The question differs; 1 of 12 nodes differs: 12 Answer (another prompt)."
+        assert (
+            said
+            == "The question differs; 1 of 12 nodes differs: 12 Answer (another prompt). The client got another answer."
+        )
         page.locator(".inshort").get_by_role("button", name="12 Answer").click()
         until(page, lambda: page.evaluate("document.activeElement.textContent").startswith("12 Answer"))
 
@@ -257,14 +284,28 @@ class TestCompare:
         server.post("/v1/chat/completions", asking("Hello"))
         page = self.compared(looking, server)
         said = " ".join(page.locator(".inshort").inner_text().split())
-        assert said == "Same question, 1 of 1 node differs: 1 Answer (another model)."
+        assert said == (
+            "Same question, 1 of 1 node differs: 1 Answer (model fake → other). The client got the same answer."
+        )
+
+    def test_the_earlier_run_is_the_one_on_the_left(self, two, looking):
+        """In whatever order they were chosen: what is struck through was there before."""
+        page = self.compared(looking, two)
+        first, second = page.url.split("/compare/")[1].split("/")
+        page.goto(f"{two.url}/console/#/compare/{second}/{first}")
+        page.locator(".differs del").first.wait_for()
+        heads = page.locator(".differs .twosides").first.locator("h4").all_inner_texts()
+        assert heads == ["A, earlier", "B, later"]
+        assert [one.inner_text() for one in page.locator(".differs del").all()] == ["one", "first"]
 
     def test_two_equal_runs(self, start, looking):
         server = start()
         for _ in range(2):
             server.post("/v1/chat/completions", asking("Hello"))
         page = self.compared(looking, server)
-        assert page.locator(".inshort").inner_text() == "Same question, no node of 1 differs."
+        assert page.locator(".inshort").inner_text() == (
+            "Same question, no node of 1 differs. The client got the same answer."
+        )
 
     def test_small_differences_of_times_are_plain_words(self, two, looking):
         """No `+< 10 ms`."""

@@ -172,7 +172,7 @@ class TestCorrecting:
         assert draft.input_value().endswith(" Not yet.") and "#/chats/" in page.url
         page.get_by_role("link", name="Overview").click()
         page.get_by_role("heading", name="Overview").wait_for()
-        assert asked == ["Your changes are not saved and would be lost. Leave anyway?"] * 3
+        assert asked == ["What is not saved, or not answered yet, would be lost. Leave anyway?"] * 3
 
     def test_the_summary_is_edited_and_nothing_else(self, correcting):
         page = correcting()

@@ -52,9 +52,9 @@ test("why two nodes are not equal", () => {
   const why = (/** @type {any} */ b, prompt = false, /** @type {any} */ a = asked()) => reasonsOf({ a, b }, prompt).join("; ");
   assert.equal(why(null), "only in A");
   assert.equal(why(asked(), false, null), "only in B");
-  assert.equal(why(asked({ model: "n", body: text("q") })), "another model");
-  assert.equal(why(asked({ model: "n", body: text("q") }), true), "another model; another prompt");
-  assert.equal(why(asked({ endpoint: "Small" }, { preset: "Cold" })), "another endpoint; another preset");
+  assert.equal(why(asked({ model: "n", body: text("q") })), "model m → n");
+  assert.equal(why(asked({ model: "n", body: text("q") }), true), "model m → n; another prompt");
+  assert.equal(why(asked({ endpoint: "Small" }, { preset: "Cold" })), "endpoint Big → Small; preset Warm → Cold");
   assert.equal(why(asked({ body: text("q") })), "other settings");
   assert.equal(why(asked({}, {}, "y")), "same prompt, another text");
   assert.equal(why(asked({}, { state: "failed" })), "done in A, failed in B");

@@ -286,7 +286,7 @@ class TestSave:
         assert PATH in editor.evaluate("location.hash")
         editor.get_by_role("link", name="CodeFix", exact=True).first.click()
         editor.wait_for_selector("h1:has-text('CodeFix')")
-        assert asked == ["Your changes are not saved and would be lost. Leave anyway?"] * 2
+        assert asked == ["What is not saved, or not answered yet, would be lost. Leave anyway?"] * 2
 
     def test_without_the_right_it_is_read_only_and_says_why(self, launch, tab):
         """Everything else works."""

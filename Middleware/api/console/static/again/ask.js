@@ -2,10 +2,10 @@
 // Ask again: one call of a model, edited, sent one or several times; the answers beside each other.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
-import { useAsked, useStopper } from "../shared/asked.js";
+import { useAsked, useNow, useStopper } from "../shared/asked.js";
 import { place, useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
-import { opened, readEvents, runs } from "../shared/server.js";
+import { opened, readEvents, runs, state as now } from "../shared/server.js";
 import { clock, counted, listed, seconds } from "../shared/words.js";
 import { TextBox, useText } from "../runs/texts.js";
 import { saidIn } from "../workflows/said.js";
@@ -15,7 +15,8 @@ import { callIn, editsOf, textOfMessage, withText } from "./calls.js";
  * @typedef {import("../shared/types.js").Run} Run
  * @typedef {import("./calls.js").Call} Call
  * @typedef {{n: number, id: string, state: "waits" | "answers" | "done" | "stopped" | "failed", text: string, thought:
- *   string, error: string, firstS: number | null, tookS: number | null, edited: boolean}} Answer
+ *   string, error: string, begun: number, firstS: number | null, tookS: number | null, edited: boolean}} Answer
+ *   `begun`: when it was sent, by the page's clock in ms; 0: not yet
  */
 
 /** A browser gives one host six connections, and one of them is the stream of events. */
@@ -41,7 +42,9 @@ export function AskAgain({ id, i, k }) {
   if (!text.data) return frame(html`<${Missing} error=${text.error} again=${text.again} rows=${6} />`);
   const was = callIn(text.data.head);
   if (!was) return frame(html`<p class="notes">This call can't be read as a call of a model.</p>`);
-  return frame(html`<${Form} run=${run} i=${i} k=${k} was=${was} />`);
+  const { number, title, type, workflow } = run.nodes[i];
+  return frame(html`<p class="dim"><b>${number} ${title || type}</b> of ${run.name ?? workflow}, ${clock(run.at)}:
+    ${listed(call.model, call.endpoint && `at ${call.endpoint}`)}</p><${Form} run=${run} i=${i} k=${k} was=${was} />`);
 }
 
 /** @param {Run} run @param {import("../shared/types.js").Call | null} call */
@@ -64,7 +67,7 @@ function Form({ run, i, k, was }) {
   const [times, setTimes] = useState(1);
   const { answers, busy, send, stop } = useAnswers();
   const asked = useRef(was);
-  useUnsaved(() => JSON.stringify(now) !== JSON.stringify(asked.current));
+  useUnsaved(() => busy || JSON.stringify(now) !== JSON.stringify(asked.current));
   const then = useText(run.id, call.cleaned ?? call.raw);
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -131,19 +134,24 @@ function Text({ title, text, was, change, reset }) {
 }
 
 /** @param {Answer & {then: import("../shared/types.js").Text | null}} props `then`: what the call gave in the run */
-function Answered({ n, id, state, text, thought, error, firstS, tookS, edited, then }) {
+function Answered({ n, id, state, text, thought, error, begun, firstS, tookS, edited, then }) {
   const told = runs.value.get(id);
+  const since = useNow(begun > 0 && tookS === null) - begun;
+  const gate = now.value?.gate;
+  const waits = begun && gate?.limit && gate.running >= gate.limit
+    ? `waits for a free slot: ${gate.running} of ${gate.limit} are taken` : "waits";
   const tokens = told?.tokens ?? null;
   const facts = [
     told && clock(told.at),
     edited && "edited",
     firstS !== null && `first ${seconds(told?.first_s ?? firstS)}`,
-    tookS !== null && `took ${seconds(told?.client_s ?? tookS)}`,
+    tookS !== null ? `took ${seconds(told?.client_s ?? tookS)}` : begun > 0 && seconds(Math.max(0, since) / 1000),
     tokens !== null && counted(tokens, "token"),
   ];
   const same = state === "done" && then && !then.left_out && html`<b>${text === then.head ? "same as then"
     : "another answer than then"}</b> `;
-  return html`<div class="msg assistant"><h3>${n} ${same}<span class="dim">${listed(state, ...facts)}</span>
+  const said = listed(state === "waits" ? waits : state, ...facts);
+  return html`<div class="msg assistant"><h3>${n} ${same}<span class="dim">${said}</span>
     ${id && html` <a href=${addressOf("runs", [id], { node: 0, tab: "came" })}>its run</a>`}</h3>
     ${thought && html`<details><summary>Thoughts</summary><pre>${thought}</pre></details>`}
     <pre tabindex="0">${text}</pre>${error && html`<p class="notes bad" role="alert">${error}</p>`}</div>`;
@@ -158,10 +166,10 @@ function useAnswers() {
   const one = async (/** @type {number} */ n, /** @type {object} */ body, /** @type {AbortSignal} */ signal) => {
     const begun = performance.now();
     const since = () => (performance.now() - begun) / 1000;
-    put(n, () => ({ state: "answers" }));
+    put(n, () => ({ begun }));
     try {
       const response = await opened("ask", { method: "POST", body, signal });
-      put(n, () => ({ id: response.headers.get("X-Request-Id") ?? "" }));
+      put(n, () => ({ state: "answers", id: response.headers.get("X-Request-Id") ?? "" }));
       await readEvents(response, (data) => {
         const { text, thought, error } = saidIn(data);
         put(n, (was) => ({
@@ -180,8 +188,8 @@ function useAnswers() {
   const send = (/** @type {object} */ body, /** @type {number} */ times, /** @type {boolean} */ edited) => {
     const signal = begin();
     const left = Array.from({ length: times }, (_, at) => at + 1);
-    setAnswers(left.map((n) => ({ n, id: "", state: "waits", text: "", thought: "", error: "", firstS: null,
-      tookS: null, edited })));
+    setAnswers(left.map((n) => ({ n, id: "", state: "waits", text: "", thought: "", error: "",
+      begun: 0, firstS: null, tookS: null, edited })));
     const work = async () => {
       for (let n = left.shift(); n !== undefined; n = left.shift()) await one(n, body, signal);
     };

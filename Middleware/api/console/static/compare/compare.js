@@ -48,10 +48,11 @@ export function Page({ place }) {
   if (!one.data || !two.data)
     return html`<article class="compare"><h1>Compare</h1><${Missing} error=${one.error ?? two.error}
       again=${() => (one.again(), two.again())} rows=${9} /></article>`;
-  return html`<${Both} a=${/** @type {Run} */ (one.data)} b=${/** @type {Run} */ (two.data)} />`;
+  const [early, late] = /** @type {Run[]} */ ([one.data, two.data]).sort((first, second) => first.at - second.at);
+  return html`<${Both} a=${early} b=${late} />`;
 }
 
-/** @param {{a: Run, b: Run}} props */
+/** A is the earlier of the two. @param {{a: Run, b: Run}} props */
 function Both({ a, b }) {
   const pairs = pairsOf(a.nodes, b.nodes);
   const parts = folded(pairs);
@@ -95,7 +96,8 @@ function InShort({ a, b, pairs }) {
   const differ = `${number(differing.length)} of ${many} ${differing.length === 1 ? "differs" : "differ"}: `;
   return html`<p class="inshort">${data.question}${differing.length
     ? html`${differ}${named.map(node)}${left > 0 && ` and ${number(left)} more`}.`
-    : `no node of ${number(pairs.length)} differs.`}</p>`;
+    : `no node of ${number(pairs.length)} differs.`}${` The client got ${isSame(answerOf(a), answerOf(b)) ? "the same"
+      : "another"} answer.`}</p>`;
 }
 
 /** The places of both nodes in their runs. @param {Pair} pair */
@@ -136,6 +138,7 @@ const NUMBERS = [
   ["tokens out", (run) => run.all_nodes?.completion_tokens ?? null, number],
   ["answer", (run) => answerOf(run)?.chars ?? null, (value) => counted(value, "character")],
 ];
+const SIDES = ["A, earlier", "B, later"];
 const answerOf = (/** @type {Run} */ run) => run.nodes.filter(({ answers }) => answers).at(-1)?.output ?? null;
 
 /** @param {{a: Run, b: Run}} props */
@@ -147,10 +150,10 @@ function FactsOf({ a, b }) {
   return html`<div class="scroll" tabindex="0" role="group" aria-label="Facts"><table class="factsof"><thead><tr>
     <th scope="col">run</th>${NUMBERS.map(([title]) => html`<th key=${title} scope="col">${title}</th>`)}
     <th scope="col">what stood out</th></tr></thead>
-    <tbody>${row("A", a)}${row("B", b)}<tr><th scope="row">difference</th>
+    <tbody>${row(SIDES[0], a)}${row(SIDES[1], b)}<tr><th scope="row">difference</th>
     ${NUMBERS.map(([title, value, words, apart = words]) => html`<td key=${title}>${more(value(a), value(b),
       apart)}</td>`)}
-    <td>${isSame(answerOf(a), answerOf(b)) ? "same answer" : "another answer"}</td></tr></tbody></table></div>`;
+    <td></td></tr></tbody></table></div>`;
 }
 
 /** @param {number | null} value @param {(value: number) => string} words */
@@ -181,7 +184,7 @@ function Differs({ runs, pair }) {
   const came = [a?.output ?? null, b?.output ?? null];
   return html`<section class="differs" aria-label=${pairName(pair)}><h2 tabindex="-1"
     data-pair=${nameIn(pair)}>${pairName(pair)} <small
-    class="dim">${only || `${took[0]}, ${took[1]}`}</small></h2>
+    class="dim">${only || `A ${took[0]}, B ${took[1]}`}</small></h2>
     <${Texts} runs=${runs} title="Sent" refs=${sent} read=${promptIn} />
     <${Texts} runs=${runs} title="Came" refs=${came} read=${String} /></section>`;
 }
@@ -207,7 +210,7 @@ function Texts({ runs, title, refs, read }) {
   const { one, two, made } = told.data;
   const cut = one.cut || two.cut;
   return html`<h3>${title}</h3>${cut && html`<p class="dim">A text was cut: it is compared as far as it is there.</p>`}
-    <div class="twosides">${["A", "B"].map((side, isB) => html`<div class="msg"><h4>${side}</h4><pre tabindex="0">
+    <div class="twosides">${SIDES.map((side, isB) => html`<div class="msg"><h4>${side}</h4><pre tabindex="0">
       ${made.map(({ value, added, removed }) => !(isB ? removed : added) && (added ? html`<ins>${value}</ins>` : removed
         ? html`<del>${value}</del>` : value))}</pre></div>`)}</div>`;
 }

@@ -72,6 +72,9 @@ export function folded(pairs) {
   return made;
 }
 
+/** @param {string} what @param {string | null} [a] @param {string | null} [b] */
+const other = (what, a, b) => (a ?? "") !== (b ?? "") && `${what} ${a || "none"} → ${b || "none"}`;
+
 /**
  * Why the two are not equal, in words. `prompt`: whether they asked their models something else.
  * @param {Pair} pair @param {boolean} prompt @returns {string[]}
@@ -82,9 +85,9 @@ export function reasonsOf({ a, b }, prompt) {
   const kept = a.state === "kept" || b.state === "kept";
   const reasons = [
     !kept && a.state !== b.state && `${stateWords(a.state)} in A, ${stateWords(b.state)} in B`,
-    one?.endpoint !== two?.endpoint && "another endpoint",
-    one?.model !== two?.model && "another model",
-    a.preset !== b.preset && "another preset",
+    other("endpoint", one?.endpoint, two?.endpoint),
+    other("model", one?.model, two?.model),
+    other("preset", a.preset, b.preset),
     prompt && "another prompt",
   ].filter((reason) => reason !== false);
   if (reasons.length) return reasons;

@@ -17,7 +17,7 @@ const written = new Set();
 /** Whether the texts that would be lost may be; each is asked for once. @param {Place} [next] none: the place stays */
 export function mayLeave(next) {
   const lost = [...written].filter(({ unsaved, stays }) => !(next && stays(next)) && unsaved());
-  const may = !lost.length || confirm("Your changes are not saved and would be lost. Leave anyway?");
+  const may = !lost.length || confirm("What is not saved, or not answered yet, would be lost. Leave anyway?");
   if (may) for (const one of lost) written.delete(one);
   return may;
 }
