@@ -23,7 +23,9 @@ from Middleware.config.validation import state_file
 _NUMBER = Key(should={"type": ["number", "string"]})
 
 SAMPLER_KEYS = {
-    "temperature": _NUMBER("How freely the model chooses; 0: always the likeliest token."),
+    "temperature": _NUMBER(
+        "How creative the answers are: how freely the model chooses; 0: always the likeliest token."
+    ),
     "dynatemp_range": _NUMBER("How far the temperature may move around its value."),
     "dynatemp_exponent": _NUMBER("How the temperature moves within that range."),
     "top_k": _NUMBER("Choose among so many likeliest tokens; 0: all."),

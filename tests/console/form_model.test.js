@@ -5,7 +5,6 @@ import {
   fieldOf,
   firstValue,
   formOf,
-  found,
   isJson,
   isNumberLike,
   labelOf,
@@ -53,8 +52,6 @@ describe("how a value is written", () => {
 describe("names", () => {
   test("in words", () =>
     assert.deepEqual(["maxResponseSizeInTokens", "addDiscussionIdTimestampsForLLM", "scoped_variables"].map(labelOf), ["Max response size in tokens", "Add discussion id timestamps for LLM", "Scoped variables"]));
-  test("are found by what they do, the nearest first", () =>
-    assert.deepEqual(found([field("b", { description: "a cap" }), field("cap"), field("maxCap")], "cap").map(({ name }) => name), ["cap", "maxCap", "b"]));
   test("of the field in a pointer", () => assert.deepEqual(["/nodes/4/prompt", "/0/a~1b/1", "/nodes"].map(fieldOf), ["prompt", "a/b", ""]));
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { hueOf, lettersToChange } from "../../Middleware/api/console/static/shared/names.js";
+import { fitting, hueOf, lettersToChange } from "../../Middleware/api/console/static/shared/names.js";
 
 test("a name has the same one of eight hues wherever it stands (workbench.md 12)", () => {
   const names = Array.from({ length: 400 }, (_, at) => `Endpoint-${at}`);
@@ -18,3 +18,36 @@ test("letters that must be changed, added or taken away", () => {
   assert.equal(lettersToChange("a", "abcdef"), 5);
   assert.equal(lettersToChange("", "ab"), 2);
 });
+
+const FIELDS = [
+  ["jinja2", "Texts are templates."],
+  ["requestLimits", "How many at once."],
+  ["maxResponseSizeInTokens", "How long the answer may get at most (length limit). Longer answers are cut off."],
+  ["answerFirst", "The model answers before it thinks."],
+  ["cap", "A limit."],
+  ["maxCap", ""],
+  ["b", "Has a cap."],
+];
+const fit = (wanted) => fitting(FIELDS, wanted, (one) => one).map(([name]) => name);
+
+test("what fits is found word by word, without small words, by the beginnings of words", () => {
+  for (const wanted of ["answer length", "limit the length of an answer", "how long the answer may get", "longest answers", "lengths limits"])
+    assert.deepEqual(fit(wanted), ["maxResponseSizeInTokens"], wanted);
+  assert.deepEqual(fit("size response"), ["maxResponseSizeInTokens"]);
+  assert.deepEqual(fit("Max response size"), ["maxResponseSizeInTokens"]);
+});
+
+test("names come before descriptions, and a name that is it before one that holds it", () => {
+  assert.deepEqual(fit("cap"), ["cap", "maxCap", "b"]);
+  assert.deepEqual(fit("limits"), ["requestLimits", "maxResponseSizeInTokens", "cap"]);
+  assert.deepEqual(fit("requestLimist"), ["requestLimits"]);
+});
+
+test("where nothing has all words, those with the most of them are found; nothing where most are missing", () => {
+  assert.deepEqual(fit("zzz answer length"), ["maxResponseSizeInTokens"]);
+  assert.deepEqual(fit("zzz yyy length"), []);
+  assert.deepEqual(fit("zzz"), []);
+  assert.deepEqual(fit(" ? "), []);
+});
+
+test("small words are looked for where nothing else is", () => assert.deepEqual(fit("how many"), ["requestLimits"]));

@@ -50,7 +50,7 @@ test("a type and its page are one thing, a key of a rule and the field of its fi
 test("a page is found by its text only where nothing else leads to it, and opens at the words", () => {
   const texts = new Map([["nodes/Standard", "prompt, text"], ["server", "A line\nwith the prompt in it"]]);
   assert.deepEqual(found(entries(INDEX), "prompt", texts).filter(({ where }) => where === "page"), [
-    { name: "The server", where: "page", text: "with the prompt in it", page: "server", at: "prompt" },
+    { name: "The server", where: "page", text: "with the prompt in it", page: "server", at: "prompt in it" },
   ]);
 });
 
@@ -76,4 +76,23 @@ test("links lead to pages of Help, outside, or nowhere", () => {
   assert.deepEqual(target("#here", "server", pages), { page: "server", at: "here" });
   assert.deepEqual(target("https://example.org/x", "server", pages), { outside: "https://example.org/x" });
   for (const to of ["../README.md", "../../x.md", "missing.md", "javascript:alert(1)", "data:text/html,x"]) assert.equal(target(to, "server", pages), null, to);
+});
+
+test("words are found one by one: in descriptions, and in one line of a page, which leads there", () => {
+  const common = [field("maxResponseSizeInTokens", "How long the answer may get at most (its length limit).", { page: "nodes/README" })];
+  const files = [{ kind: "memorysettings", title: "Memory settings", fields: [field("maxResponseSizeInTokens", "How long a memory may get.")] }];
+  const types = [{ ...INDEX.types[0], fields: [field("maxResponseSizeInTokens", "Of a step.")] }];
+  const all = entries({ ...INDEX, types, common, files });
+  for (const words of ["answer length", "limit the length of an answer", "how long the answer may get", "longest answers"])
+    assert.deepEqual(found(all, words, new Map()).map(({ where }) => where), ["field of every node"], words);
+  assert.deepEqual(found(all, "maxResponseSizeInTokens", new Map()).map(({ where }) => where), [
+    "field of every node", "field of Standard", "field of a memory settings file",
+  ]);
+  const texts = new Map([["server", "It starts.\nPython is what it is written in, and it runs on waitress."]]);
+  assert.deepEqual(found(all, "runs in python", texts).map(({ page, at }) => [page, at]), [["server", "Python is what it is written in"]]);
+});
+
+test("what has most of the words is found where nothing has all", () => {
+  assert.deepEqual(names("zzz white space"), ["trim_ends: cleaning rule", "trimBeginningAndEndLineBreaks: key of the rule trim_ends, true/false, default false"]);
+  assert.deepEqual(names("zzz yyy space"), []);
 });

@@ -36,24 +36,28 @@ MEMORY_KEYS = {
     "chunkEstimatedTokenSize": SIZE("Tokens per file memory.", default=1000, minimum=1),
     "maxMessagesBetweenChunks": SIZE("Messages per file memory.", default=5, minimum=1),
     "fileMemoryWorkflowName": TEXT("Workflow that writes each memory.", form="names:workflows"),
-    "systemPrompt": TEXT("Of the direct call."),
-    "prompt": TEXT("Of the direct call."),
+    "systemPrompt": TEXT("System prompt of the call that writes a memory, where no workflow does."),
+    "prompt": TEXT("Prompt of the call that writes a memory, where no workflow does."),
     "endpointName": TEXT("Model that writes memories."),
     "preset": TEXT("Its preset."),
-    "maxResponseSizeInTokens": SIZE("Length of a memory.", default=400),
+    "maxResponseSizeInTokens": SIZE("How long a memory may get at most, in tokens.", default=400),
     "condensationLockTimeoutSeconds": _WAIT("Seconds to wait for the discussion's lock.", default=600),
     "condenseMemories": FLAG("Condense old file memories."),
     "memoriesBeforeCondensation": SIZE("How many are condensed at once.", default=0, minimum=1),
     "memoryCondensationBuffer": SIZE("Newest memories left alone.", default=0),
-    "condenseMemoriesSystemPrompt": TEXT("Own wording."),
-    "condenseMemoriesPrompt": TEXT("Own wording."),
-    "condenseMemoriesEndpointName": TEXT("Instead of endpointName."),
-    "condenseMemoriesPreset": TEXT("Instead of preset."),
-    "condenseMemoriesMaxResponseSizeInTokens": SIZE("Length.", default=500),
+    "condenseMemoriesSystemPrompt": TEXT("System prompt for condensing, instead of the built-in one."),
+    "condenseMemoriesPrompt": TEXT("Prompt for condensing, instead of the built-in one."),
+    "condenseMemoriesEndpointName": TEXT("Model that condenses, instead of `endpointName`."),
+    "condenseMemoriesPreset": TEXT("Preset for condensing, instead of `preset`."),
+    "condenseMemoriesMaxResponseSizeInTokens": SIZE(
+        "How long a condensed memory may get at most, in tokens.", default=500
+    ),
     "vectorMemoryWorkflowName": TEXT("Workflow that gives the memories as JSON."),
-    "vectorMemoryEndpointName": TEXT("Instead of endpointName."),
-    "vectorMemoryPreset": TEXT("Instead of preset."),
-    "vectorMemoryMaxResponseSizeInTokens": SIZE("Length.", default=1024),
+    "vectorMemoryEndpointName": TEXT("Model that writes vector memories, instead of `endpointName`."),
+    "vectorMemoryPreset": TEXT("Preset for vector memories, instead of `preset`."),
+    "vectorMemoryMaxResponseSizeInTokens": SIZE(
+        "How long the answer that holds new vector memories may get at most, in tokens.", default=1024
+    ),
     "vectorMemoryChunkEstimatedTokenSize": SIZE("Tokens per chunk.", default=1000, minimum=1),
     "vectorMemoryMaxMessagesBetweenChunks": SIZE("Messages per chunk.", default=5, minimum=1),
     "vectorMemoryIndexTopics": FLAG("Also index the topics."),
@@ -66,7 +70,7 @@ MEMORY_KEYS = {
 COMPACTOR_KEYS = {
     "endpointName": TEXT("Model that summarises."),
     "preset": TEXT("Its preset."),
-    "maxResponseSizeInTokens": SIZE("Length.", default=750),
+    "maxResponseSizeInTokens": SIZE("How long a summary may get at most, in tokens.", default=750),
     "recentContextTokens": SIZE("Newest part that is kept as it is.", default=20000),
     "oldContextTokens": SIZE("Part that is summarised with its context.", default=20000),
     "lookbackStartTurn": SIZE("Newest messages left out.", default=5),
@@ -74,12 +78,16 @@ COMPACTOR_KEYS = {
     "steadyWindow": FLAG(
         "The newest part begins at the same message for many turns, so summaries are made less often."
     ),
-    "oldSectionSystemPrompt": TEXT("Own wording."),
-    "neutralSummarySystemPrompt": TEXT("Own wording."),
-    "oldestUpdateSystemPrompt": TEXT("Own wording."),
-    "oldSectionPrompt": TEXT("Own wording."),
-    "neutralSummaryPrompt": TEXT("Own wording."),
-    "oldestUpdatePrompt": TEXT("Own wording."),
+    "oldSectionSystemPrompt": TEXT(
+        "System prompt for summarising the old part, instead of the built-in one."
+    ),
+    "neutralSummarySystemPrompt": TEXT("System prompt for the neutral summary, instead of the built-in one."),
+    "oldestUpdateSystemPrompt": TEXT(
+        "System prompt for adding to the oldest summary, instead of the built-in one."
+    ),
+    "oldSectionPrompt": TEXT("Prompt for summarising the old part, instead of the built-in one."),
+    "neutralSummaryPrompt": TEXT("Prompt for the neutral summary, instead of the built-in one."),
+    "oldestUpdatePrompt": TEXT("Prompt for adding to the oldest summary, instead of the built-in one."),
 }
 
 FILE_SETTING = "discussionIdMemoryFileWorkflowSettings"

@@ -268,7 +268,8 @@ EVERY_NODE: Keys = {
     ),
     "parallelGroup": TEXT("Neighbouring nodes with the same name here run at the same time.", group="run"),
     "nMessagesToIncludeInVariable": COUNT(
-        "How many messages are in variables such as {chat_user_prompt_n_messages}. Default: {default}.",
+        "How many messages of the history are in variables such as {chat_user_prompt_n_messages}. Default: "
+        "{default}.",
         default=5,
         group="conversation",
     ),
@@ -303,38 +304,48 @@ EVERY_NODE: Keys = {
 
 MODEL_NODES: Keys = {
     "endpointName": TEXT(
-        "The file in `Endpoints/` of the model. The name can contain workflow variables and {agent1Input}.",
+        "The model that is asked, as the name of a file in `Endpoints/`. The name can contain workflow "
+        "variables and {agent1Input}.",
         group="model",
         form="names:endpoints",
     ),
     "preset": TEXT(
-        "The preset with the samplers. If it is absent, the endpoint's own `presetSamplers` are used.",
+        "The preset with the samplers, such as the temperature: how creative the answers are. If it is "
+        "absent, the endpoint's own `presetSamplers` are used.",
         group="model",
         form="names:presets",
     ),
     "presetName": TEXT("Used where `preset` is absent.", group="model", form="names:presets"),
     "maxResponseSizeInTokens": LIMIT(
-        "The largest answer, in tokens. Default: {default}.", default=400, group="model"
+        "How long the answer may get at most (its length limit), in tokens of about 3/4 of a word each. A "
+        "longer answer is cut off, and the model's thoughts count too. Default: {default}.",
+        default=400,
+        group="model",
     ),
     "maxContextTokenSize": COUNT(
         "Accepted, but the endpoint's own value is used.", default=4096, group="model"
     ),
     "systemPrompt": TEXT(
-        "The system message. If it is empty, none is sent. Takes variables.", group="prompts", form="text"
+        "The system message: instructions such as the role of the model or the language of its answers. If "
+        "it is empty or absent, none is sent. Takes variables.",
+        group="prompts",
+        form="text",
     ),
     "prompt": TEXT(
-        "The user turn. If it is empty, the conversation is sent instead. Takes variables.",
+        "The user turn. If it is empty or absent, the conversation is sent instead. Takes variables.",
         group="prompts",
         form="text",
     ),
     "lastMessagesToSendInsteadOfPrompt": COUNT(
-        "How many messages are sent when `prompt` is empty. Default: {default}. While "
-        "tools are being called, the question, the calls and their results are all sent.",
+        "How many messages of the conversation (its history) are sent when `prompt` is empty or absent. "
+        "Default: {default}. While tools are being called, the question, the calls and their results are "
+        "all sent.",
         default=5,
         group="conversation",
     ),
     "lastMessagesToSendInsteadOfPromptMaxTokenSize": COUNT(
-        "The most tokens that the messages sent when `prompt` is empty can have. Default: no limit.",
+        "The most tokens that the messages sent when `prompt` is empty or absent can have. Default: no "
+        "limit.",
         must=INTEGER.should,
         group="conversation",
     ),
@@ -352,7 +363,7 @@ MODEL_NODES: Keys = {
     ),
     "latePrompt": TEXT(
         "Text behind the conversation, for what changes from turn to turn: it is added to the newest user "
-        "message when `prompt` is empty. Takes variables.",
+        "message when `prompt` is empty or absent. Takes variables.",
         group="prompts",
         form="text",
     ),

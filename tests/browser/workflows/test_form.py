@@ -86,13 +86,50 @@ class TestForm:
         assert form.locator('[data-field="title"] input').input_value() == "Answer"
 
     def test_a_field_is_added_by_what_it_does_and_reset(self, form):
-        form.get_by_role("combobox", name="Add a field").fill("largest answer")
+        form.get_by_role("combobox", name="Add a field").fill("how long the answer may get")
         form.keyboard.press("Enter")
         field = form.locator('[data-field="maxResponseSizeInTokens"]')
         field.locator("input").wait_for()
         assert field.locator("input").input_value() == "400"
         field.get_by_role("button", name="Reset").click()
         field.wait_for(state="detached")
+
+    @pytest.mark.parametrize("deed", ["click", "ArrowDown"])
+    def test_all_fields_are_listed_before_anything_is_typed(self, form, deed):
+        box = form.get_by_role("combobox", name="Add a field")
+        if deed == "click":
+            box.click()
+        else:
+            box.focus()
+            box.press(deed)
+        fields = form.get_by_role("listbox", name="Add a field")
+        fields.wait_for()
+        titles = fields.get_by_role("group").evaluate_all("groups => groups.map((one) => one.ariaLabel)")
+        assert titles[:3] == ["What it is", "Model", "Prompts"], titles
+        many = int(box.get_attribute("placeholder").split()[0])
+        assert fields.get_by_role("option").count() == many
+        assert "`" not in fields.inner_text()
+        assert violations(form) == []
+        box.press("ArrowDown")
+        box.press("Escape")
+        fields.wait_for(state="hidden")
+        box.press("ArrowDown")
+        fields.get_by_role("option", name="maxResponseSizeInTokens").click()
+        form.locator('[data-field="maxResponseSizeInTokens"] input').wait_for()
+        fields.wait_for(state="hidden")
+
+    def test_where_no_field_fits_it_says_so_and_leads_to_help(self, form):
+        form.get_by_role("combobox", name="Add a field").fill("zzzqqq")
+        form.get_by_text("Nothing found.").wait_for()
+        assert violations(form) == []
+        form.get_by_role("link", name="Search Help").click()
+        form.wait_for_url("**#/help?find=zzzqqq")
+
+    def test_where_no_kind_of_node_fits_it_says_so(self, form):
+        form.keyboard.press("Escape")
+        form.locator(".plus").last.click()
+        form.get_by_role("combobox", name="Kind of node").fill("zzzqqq")
+        form.locator(".palette").get_by_text("Nothing found.").wait_for()
 
     def test_a_variable_is_offered_behind_a_brace(self, form):
         form.locator('[data-field="prompt"] .cm-content').click()
@@ -183,7 +220,8 @@ class TestHelpOfAField:
     def test_it_opens_below_its_field_and_nothing_typed_is_lost(self, opened):
         told = opened.get_by_role("group", name="Help on maxResponseSizeInTokens").inner_text().split("\n")
         assert told[:6] == [
-            "value", "number or text, variables are filled in", "default", "400", "meaning", "the largest answer, in tokens",
+            "value", "number or text, variables are filled in", "default", "400", "meaning", "how long the answer may get at most, in tokens of about 3/4 of a word each. A longer answer is cut off, "
+            "and the thoughts of the model count too",
         ]  # fmt: skip
         assert "#/workflows/" in opened.url
         assert opened.locator('[data-field="title"] input').input_value() == "Not saved yet"

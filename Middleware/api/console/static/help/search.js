@@ -1,6 +1,6 @@
 // @ts-check
-// The search of Help: names first, then descriptions, then the texts of pages. Pure.
-import { lettersToChange } from "../shared/names.js";
+// The search of Help, word by word: names first, then descriptions, then the texts of pages. Pure.
+import { fitting, lacking, soughtWords } from "../shared/names.js";
 import { listed } from "../shared/words.js";
 import { inline, plain } from "./markdown.js";
 
@@ -36,14 +36,14 @@ export function entries(index) {
     /** @type {string | null} */ page,
     at = "",
   ) => made.push({ name, where, text: plain(inline(text)), page: page ?? "", at });
+  for (const field of index.common)
+    add(field.name, about("field of every node", field), field.description, field.page, field.name);
   for (const type of index.types) {
     add(type.name, "node type", type.summary, type.page);
     for (const field of type.fields)
       if (!field.common)
         add(field.name, about(`field of ${type.name}`, field), field.description, type.page, field.name);
   }
-  for (const field of index.common)
-    add(field.name, about("field of every node", field), field.description, field.page, field.name);
   for (const one of index.variables) add(`{${one.name}}`, "variable", one.description, "variables", one.name);
   for (const rule of index.rules) {
     add(rule.name, "cleaning rule", rule.summary, rule.page);
@@ -88,49 +88,28 @@ const article = (title) =>
  * @param {Entry[]} all @param {string} words @param {Map<string, string>} texts page -> its text, a line
  * for each block @returns {Entry[]} */
 export function found(all, words, texts) {
-  const wanted = words.trim().toLowerCase();
-  if (!wanted) return [];
-  const best = all
-    .map((entry) => ({ entry, rank: rankOf(entry, wanted) }))
-    .filter(({ rank }) => rank !== null)
-    .sort((one, other) => Number(one.rank) - Number(other.rank))
-    .map(({ entry }) => entry)
+  const wanted = soughtWords(words);
+  const lineOf = (/** @type {Entry} */ { name, page }) =>
+    lacking(wanted, name) ? texts.get(page)?.split("\n").find((line) => !lacking(wanted, line)) ?? "" : "";
+  const told = all.map((entry) => (entry.where === "page" ? { ...entry, text: lineOf(entry) } : entry));
+  return fitting(told, words, ({ name, text }) => [name, text])
     .filter(
       ({ where, page }, _, all) => where !== "page" || !all.some((one) => one.page === page && one.where !== "page"),
     )
-    .slice(0, MOST);
-  const led = new Set(best.map(({ page }) => page));
-  for (const entry of all) {
-    if (best.length >= MOST) break;
-    const text = entry.where === "page" && !led.has(entry.page) && around(texts.get(entry.page) ?? "", wanted);
-    if (text) best.push({ ...entry, text, at: words.trim() });
-  }
-  return best;
+    .slice(0, MOST)
+    .map((entry) => (entry.where === "page" ? { ...entry, ...around(entry.text, wanted) } : entry));
 }
 
-/** Small is good; null: it does not fit. @param {Entry} entry @param {string} wanted */
-function rankOf(entry, wanted) {
-  const name = entry.name.toLowerCase().replace(/^\{/, "");
-  const bare = wanted.replace(/^\{/, "");
-  if (name === bare || name === `${bare}}`) return 0;
-  if (name.startsWith(bare)) return 1;
-  if (name.includes(bare)) return 2;
-  if (bare.length > 3 && lettersToChange(name, bare) <= 2) return 3;
-  return entry.text.toLowerCase().includes(wanted) ? 4 : null;
-}
-
-/**
- * The words around the first place of a text, within its line; empty where it does not hold them.
- * @param {string} text
- * @param {string} wanted
- */
-function around(text, wanted) {
-  const line = text.split("\n").find((one) => one.toLowerCase().includes(wanted));
-  if (!line) return "";
-  const at = line.toLowerCase().indexOf(wanted);
+/** The words around the first place of a line that has what is looked for, and what leads to it.
+ * @param {string} line @param {string[]} wanted */
+function around(line, wanted) {
+  const at = Math.max(0, line.search(new RegExp(wanted.join("|"), "i")));
   const from = Math.max(0, line.lastIndexOf(" ", at - 40));
-  const to = at + wanted.length + 60;
-  return `${from ? "... " : ""}${line.slice(from, to).trim()}${to < line.length ? " ..." : ""}`;
+  const to = at + 75;
+  return {
+    text: `${from ? "... " : ""}${line.slice(from, to).trim()}${to < line.length ? " ..." : ""}`,
+    at: line.slice(at, to).split(", ")[0],
+  };
 }
 
 /** Where a link in a page of the docs leads: a page of the index, an outside address, or nowhere.

@@ -1,6 +1,6 @@
 // @ts-check
-// What a name is like: the colour of an endpoint's, the same on every page, and how far two words are from each other.
-// Pure.
+// What a name is like: the colour of an endpoint's, the same on every page, how far two words are from each other, and
+// which names and descriptions fit what is looked for. Pure.
 
 const HUES = 8;
 
@@ -26,3 +26,50 @@ export function lettersToChange(one, other) {
   }
   return row[other.length];
 }
+
+const SMALL = /^(?:an?|and|are|can|do|for|how|i|in|is|it|its|many|may|much|my|of|on|or|the|to|what|with)$/;
+const ENDING = /^(?:e?[sd]|ing|e?r|e?st)$/;
+
+/** In small letters, those within camelCase too. @param {string} text @returns {string[]} */
+const wordsOf = (text) =>
+  `${text} ${text.replace(/([a-z\d])([A-Z])/g, "$1 $2")}`.toLowerCase().match(/[\p{L}\d]+/gu) ?? [];
+
+/** What is looked for, without the words that say little. @param {string} wanted */
+export function soughtWords(wanted) {
+  const words = [...new Set(wordsOf(wanted))];
+  const telling = words.filter((word) => !SMALL.test(word));
+  return telling.length ? telling : words;
+}
+
+/** How many of the words a text does not have: `longest` is `long`, and `limit` is `limits`.
+ * @param {string[]} words @param {string} text */
+export function lacking(words, text) {
+  const own = wordsOf(text);
+  return words.filter(
+    (word) =>
+      !own.some((one) => one.startsWith(word) || (word.startsWith(one) && ENDING.test(word.slice(one.length)))),
+  ).length;
+}
+
+/**
+ * Those that have all words, by where they have them: a name that is, begins with or holds what is wanted, or nearly is
+ * it; then its words; then the description's. If none has all, those with the most of them.
+ * @template T @param {T[]} all @param {string} wanted @param {(one: T) => [string, string]} told name and description
+ */
+export function fitting(all, wanted, told) {
+  const words = soughtWords(wanted);
+  const bare = squeezed(wanted);
+  const rankOf = (/** @type {string} */ name, /** @type {string} */ text) => {
+    const own = squeezed(name);
+    if (own.includes(bare)) return own === bare ? 0 : own.startsWith(bare) ? 1 : 2;
+    if (bare.length > 3 && lettersToChange(own, bare) < 3) return 3;
+    const gone = lacking(words, `${name} ${text}`);
+    return gone ? 6 + gone : 4 + lacking(words, name) / words.length - Number(squeezed(text).includes(bare)) / 9;
+  };
+  const ranked = all.map((one) => ({ one, rank: rankOf(...told(one)) })).sort((a, b) => a.rank - b.rank);
+  const most = Math.max(6, Math.min(ranked[0]?.rank, 6 + words.length / 2));
+  return ranked.filter(({ rank }) => bare && rank <= most).map(({ one }) => one);
+}
+
+/** Its letters and digits. @param {string} text */
+const squeezed = (text) => text.toLowerCase().replace(/[^\p{L}\d]/gu, "");

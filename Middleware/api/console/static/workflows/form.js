@@ -1,17 +1,18 @@
 // @ts-check
 // The form of the chosen node, over the document that Text holds: each change is the smallest edit of it. Ctrl+Z
 // anywhere in it undoes there. Source: spec workbench.md 1.
-import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useId, useLayoutEffect, useMemo, useRef } from "../vendor/preact.js";
 import { NOT_CALLED, stateWords } from "../endpoints/state_words.js";
 import { useAsked, useTold } from "../shared/asked.js";
 import { ask, state } from "../shared/server.js";
 import { counted } from "../shared/words.js";
 import { namesOf, variables } from "./completion.js";
 import { Field } from "./form_field.js";
-import { fieldOf, firstValue, formOf, found, isJson, labelOf } from "./form_model.js";
+import { GROUPS, fieldOf, firstValue, formOf, isJson, labelOf } from "./form_model.js";
 import { changeValue, insertBehind, memberOf, moveItem, quoted, removeMember, setField } from "./json_edit.js";
 import { nodeHolding, nodesIn, placeAt, read } from "./json_tree.js";
 import { huesOf, shownName } from "./geometry.js";
+import { Chooser } from "./node_bar.js";
 import { addressOf } from "./workflow_place.js";
 
 /**
@@ -258,40 +259,15 @@ function useGiven(path, last, graph) {
  * @param {{rest: FieldOfIndex[], add: (field: FieldOfIndex) => void}} props
  */
 function AddField({ rest, add }) {
-  const [wanted, setWanted] = useState("");
-  const [at, setAt] = useState(0);
   const id = useId();
-  const fields = wanted.trim() ? found(rest, wanted).slice(0, 8) : [];
-  const list = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => setAt(0), [wanted]);
-  useEffect(() => {
-    for (const part of [list.current, list.current?.children[at]]) part?.scrollIntoView({ block: "nearest" });
-  }, [wanted, at]);
-  const take = (/** @type {FieldOfIndex} */ field) => {
-    add(field);
-    setWanted("");
-  };
-  const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Escape" && wanted) setWanted("");
-    else if (event.key === "Enter" && fields[at]) take(fields[at]);
-    else if (event.key === "ArrowDown" || event.key === "ArrowUp")
-      setAt((at + (event.key === "ArrowDown" ? 1 : fields.length - 1)) % Math.max(1, fields.length));
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  };
+  const groups = GROUPS.map(([name, title]) => ({
+    title: title || "What it is",
+    items: rest.filter(({ group }) => group === name),
+  }));
   return html`<section class="fields addfield"><div class="field wide">
     <label class="lab" for=${id}>Add a field</label>
-    <input id=${id} type="search" role="combobox" autocomplete="off" aria-expanded=${fields.length > 0}
-      aria-controls=${`${id}-list`} aria-activedescendant=${fields[at] ? `${id}-${at}` : null}
-      placeholder=${`${rest.length} more: by name or what it does`} value=${wanted} onKeyDown=${keys}
-      onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} />
-    <ul class="opts" ref=${list} role="listbox" id=${`${id}-list`} aria-label="Fields" hidden=${!fields.length}>
-      ${fields.map(
-        (field, place) => html`<li class="opt" role="option" id=${`${id}-${place}`} aria-selected=${place === at}
-          onMouseDown=${(/** @type {Event} */ event) => {
-            event.preventDefault();
-            take(field);
-          }}><b>${labelOf(field.name)}</b> <code>${field.name}</code><small>${field.description}</small></li>`,
-      )}</ul></div></section>`;
+    <${Chooser} id=${id} label="Add a field" hint=${`${rest.length} more: by name or what it does`}
+      all=${rest} groups=${groups} take=${add}
+      look=${(/** @type {FieldOfIndex} */ { name }) => html`<b>${labelOf(name)}</b> <code>${name}</code>`} />
+  </div></section>`;
 }

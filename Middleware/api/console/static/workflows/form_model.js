@@ -145,23 +145,6 @@ export const numberWritten = (typed) => (String(Number(typed)) === typed.trim() 
 /** Whether a number box holds what it may: digits or a placeholder. @param {string} typed */
 export const isNumberLike = (typed) => /^\s*-?\d+(?:\.\d+)?\s*$/.test(typed) || typed.includes("{");
 
-/**
- * The fields that fit what is looked for: by name, by its words, by description.
- * @param {Field[]} fields
- * @param {string} wanted
- */
-export function found(fields, wanted) {
-  const words = wanted.trim().toLowerCase();
-  const rank = (/** @type {Field} */ { name, description }) => {
-    const [own, label] = [name.toLowerCase(), labelOf(name).toLowerCase()];
-    if (own === words) return -1;
-    if (own.startsWith(words) || label.startsWith(words)) return 0;
-    if (own.includes(words) || label.includes(words)) return 1;
-    return description.toLowerCase().includes(words) ? 2 : 3;
-  };
-  return fields.filter((field) => rank(field) < 3).sort((a, b) => rank(a) - rank(b));
-}
-
 /** The value that an added field begins with, as JSON. @param {Field} field */
 export function firstValue({ form, kinds, enum: words, default: usual }) {
   if (form === "switch") return JSON.stringify(usual !== true);

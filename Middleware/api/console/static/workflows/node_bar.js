@@ -1,7 +1,9 @@
 // @ts-check
 // What can be done with the chosen node in its list: a bar under the heading of the picture, keys on its card, and the
-// palette for a new one.
+// palette for a new one; and how one of many is found.
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { addressOf } from "../shared/address.js";
+import { fitting } from "../shared/names.js";
 import { Dialog, Menu, copied, useOutside } from "../shared/parts.js";
 import { ask } from "../shared/server.js";
 import { cardInFocus } from "./graph.js";
@@ -180,19 +182,13 @@ function useCards(deeds) {
 
 /** @param {PaletteProps} props */
 function Palette({ types, most, where, top, take, close }) {
-  const [wanted, setWanted] = useState("");
-  const [at, setAt] = useState(0);
-  const id = useId();
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const taken = useRef(false);
-  /** Keys that come while the server is asked do nothing. @param {string} type */
-  const choose = (type) => {
-    if (!taken.current) take(type);
+  /** Keys that come while the server is asked do nothing. @param {NodeType} type */
+  const choose = ({ name }) => {
+    if (!taken.current) take(name);
     taken.current = true;
   };
-  const groups = useMemo(() => list.groupsOf(types, most, wanted), [types, most, wanted]);
-  const all = groups.flatMap((group) => group.types);
-  useEffect(() => setAt(0), [wanted]);
   // Before the next key comes; who closes it is where the key was.
   useLayoutEffect(() => {
     const before = /** @type {HTMLElement | null} */ (document.activeElement);
@@ -200,35 +196,77 @@ function Palette({ types, most, where, top, take, close }) {
     box.current?.scrollIntoView({ block: "nearest" });
     return () => before?.focus();
   }, []);
-  useEffect(() => box.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at]);
   useOutside(box, close);
+  return html`<div class="palette" role="dialog" aria-label=${`Add a node ${where}`} ref=${box}
+    style=${{ top: `${top}px` }}>
+    <${Chooser} id=${useId()} label="Kind of node" all=${types}
+      groups=${list.groupsOf(types, most)} take=${choose} close=${close}
+      look=${(/** @type {NodeType} */ { name }) => html`<b>${name}</b>`}><kbd>Esc</kbd><//></div>`;
+}
+
+/**
+ * One of many, found by name and by what it does; before anything is typed, all of them in their groups.
+ * @template {{name: string, description?: string, summary?: string}} T
+ * @param {{id: string, label: string, hint?: string, all: T[], groups: {title: string, items: T[]}[],
+ *   take: (one: T) => void, look: (one: T) => unknown, close?: () => void, children?: unknown}} props
+ *   `close`: it is open as long as it is there
+ */
+export function Chooser({ id, label, hint = label, all, groups, take, look, close, children }) {
+  const [wanted, setWanted] = useState("");
+  const [open, setOpen] = useState(!!close);
+  const [at, setAt] = useState(0);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const about = (/** @type {T} */ { description, summary }) => (summary ?? description ?? "").replaceAll("`", "");
+  const found = useMemo(() => fitting(all, wanted, (one) => [one.name, about(one)]), [all, wanted]);
+  const listed = wanted.trim() ? [{ title: "Found", items: found }] : open ? groups : [];
+  const shown = listed.filter(({ items }) => items.length);
+  const flat = shown.flatMap(({ items }) => items);
+  useEffect(() => setAt(0), [wanted, open]);
+  useEffect(() => {
+    for (const part of [box.current, box.current?.querySelector("[aria-selected=true]")])
+      part?.scrollIntoView({ block: "nearest" });
+  }, [wanted, at, open]);
+  const shut = () => {
+    setWanted("");
+    setOpen(false);
+  };
+  const choose = (/** @type {T} */ one) => {
+    take(one);
+    if (!close) shut();
+  };
   const keys = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Escape" || event.key === "Tab") close();
-    else if (event.key === "Enter" && all[at]) choose(all[at].name);
-    else if (event.key === "ArrowDown") setAt(Math.min(at + 1, all.length - 1));
-    else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
-    else return;
+    const { key } = event;
+    const by = { ArrowDown: 1, ArrowUp: -1 }[key];
+    if (key === "Escape" ? wanted || open : key === "Tab" && close) (close ?? shut)();
+    else if (key === "Enter" && flat[at]) choose(flat[at]);
+    else if (by) {
+      setOpen(true);
+      setAt(Math.max(0, Math.min(at + by, flat.length - 1)));
+    } else return;
     event.preventDefault();
     event.stopPropagation();
   };
   let place = -1;
-  const option = (/** @type {NodeType} */ { name, summary }) => {
+  const option = (/** @type {T} */ one) => {
     place++;
-    const mine = place;
-    return html`<div class="opt" role="option" id=${`${id}-${mine}`} aria-selected=${mine === at}
-      onClick=${() => choose(name)}><b>${name}</b><small>${summary.replaceAll("`", "")}</small></div>`;
+    return html`<div class="opt" role="option" id=${`${id}-${place}`} aria-selected=${place === at}
+      onClick=${() => choose(one)}>${look(one)}<small>${about(one)}</small></div>`;
   };
-  return html`<div class="palette" role="dialog" aria-label=${`Add a node ${where}`} ref=${box} onKeyDown=${keys}
-    style=${{ top: `${top}px` }}>
-    <div class="line"><input type="text" role="combobox" aria-expanded="true" aria-controls=${`${id}-list`}
-      aria-activedescendant=${all[at] ? `${id}-${at}` : null} aria-label="Kind of node" placeholder="Kind of node"
-      autocomplete="off" value=${wanted}
-      onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} /><kbd>Esc</kbd></div>
-    <div class="opts" id=${`${id}-list`} role="listbox" aria-label="Kinds of nodes" tabindex="-1">
-      ${groups.map(
-        (group) => html`<div role="group" aria-label=${group.title} key=${group.title}>
-          <p class="gh" aria-hidden="true">${group.title}</p>${group.types.map(option)}</div>`,
-      )}
-      ${!all.length && html`<p class="gh">No kind matches.</p>`}</div>
-  </div>`;
+  return html`<div class="line"><input id=${id} type="search" role="combobox" autocomplete="off"
+      aria-expanded=${flat.length > 0} aria-controls=${`${id}-list`}
+      aria-activedescendant=${flat[at] ? `${id}-${at}` : null} aria-label=${label} placeholder=${hint} value=${wanted}
+      onKeyDown=${keys} onClick=${() => setOpen(true)} onBlur=${() => setOpen(!!close)}
+      onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} />${children}</div>
+    <div class="opts" ref=${box} id=${`${id}-list`} role="listbox" aria-label=${label} tabindex="-1"
+      hidden=${!flat.length} onMouseDown=${(/** @type {Event} */ event) => event.preventDefault()}>
+      ${shown.map(
+        ({ title, items }) => html`<div role="group" aria-label=${title} key=${title}>
+          <p class="gh" aria-hidden="true">${title}</p>${items.map(option)}</div>`,
+      )}</div>
+    ${
+      wanted.trim() &&
+      !flat.length &&
+      html`<p class="gh" role="status">Nothing found. <a href=${addressOf("help", [], { find: wanted })}>Search Help</a>
+      </p>`
+    }`;
 }

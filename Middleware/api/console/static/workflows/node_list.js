@@ -281,18 +281,9 @@ const GROUPS = [
 ];
 const MOST = 6;
 
-/** @param {NodeType[]} types @param {string[]} most @param {string} wanted */
-export function groupsOf(types, most, wanted) {
-  const words = wanted.trim().toLowerCase();
-  if (words) {
-    const fits = (/** @type {NodeType} */ { name, summary }) => `${name} ${summary}`.toLowerCase().includes(words);
-    const found = types.filter(fits).sort((a, b) => rank(a.name, words) - rank(b.name, words));
-    return found.length ? [{ title: "Found", types: found }] : [];
-  }
+/** @param {NodeType[]} types @param {string[]} most */
+export function groupsOf(types, most) {
   const used = most.slice(0, MOST).flatMap((name) => types.find((type) => type.name === name) ?? []);
-  const groups = GROUPS.map(([name, title]) => ({ title, types: types.filter(({ group }) => group === name) }));
-  return [{ title: "Used most here", types: used }, ...groups].filter((group) => group.types.length);
+  const groups = GROUPS.map(([name, title]) => ({ title, items: types.filter(({ group }) => group === name) }));
+  return [{ title: "Used most here", items: used }, ...groups];
 }
-
-/** @param {string} name @param {string} words */
-const rank = (name, words) => (name.toLowerCase().startsWith(words) ? 0 : name.toLowerCase().includes(words) ? 1 : 2);
