@@ -109,9 +109,13 @@ class TestAsk:
         assert page.locator(".answers h3", has_text="edited").count() == 0
 
     def test_an_answer_says_that_its_question_was_edited(self, page):
+        """Its run leads to the one that it repeats; there is no whole run to compare it with."""
         page.get_by_role("textbox", name="1 user").fill("Draft please, shorter")
         page.get_by_role("button", name="Ask", exact=True).click()
         page.locator(".answers h3", has_text="edited").wait_for()
+        page.get_by_role("link", name="its run").click()
+        page.get_by_role("link", name="that run").wait_for()
+        assert page.get_by_role("link", name="compare", exact=True).count() == 0
 
     def test_the_way_back_keeps_what_was_looked_for(self, house, looking):
         """So that the next run of the same search is at hand."""
@@ -147,6 +151,10 @@ class TestAsk:
         assert len(backend.calls("Draft please, shorter")) == 5
         page.get_by_role("button", name="As it was").click()
         assert box.input_value() == "Draft please"
+        page.get_by_label("How often").fill("1")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.locator(".answers h3", has_text="6 same as then").wait_for()
+        assert page.locator(".answers .msg").count() == 6
 
     def test_one_that_waits_says_for_what_and_is_not_lost_unasked(self, start, looking, backend):
         """No model was asked yet; leaving the page would end it."""

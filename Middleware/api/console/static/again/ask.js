@@ -43,7 +43,7 @@ export function AskAgain({ id, i, k }) {
   const was = callIn(text.data.head);
   if (!was) return frame(html`<p class="notes">This call can't be read as a call of a model.</p>`);
   const { number, title, type, workflow } = run.nodes[i];
-  return frame(html`<p class="dim"><b>${number} ${title || type}</b> of ${run.name ?? workflow}, ${clock(run.at)}:
+  return frame(html`<p class="dim"><b>${number} ${title || type}</b> of ${run.name ?? workflow}, ${clock(run.at)}:${" "}
     ${listed(call.model, call.endpoint && `at ${call.endpoint}`)}</p><${Form} run=${run} i=${i} k=${k} was=${was} />`);
 }
 
@@ -157,7 +157,7 @@ function Answered({ n, id, state, text, thought, error, begun, firstS, tookS, ed
     <pre tabindex="0">${text}</pre>${error && html`<p class="notes bad" role="alert">${error}</p>`}</div>`;
 }
 
-/** Sends one body several times, at most AT_ONCE at once, the rest as they end. */
+/** Sends one body several times, at most AT_ONCE at once, the rest as they end; earlier answers stay. */
 function useAnswers() {
   const [answers, setAnswers] = useState(/** @type {Answer[]} */ ([]));
   const { stop, begin } = useStopper();
@@ -187,9 +187,10 @@ function useAnswers() {
   };
   const send = (/** @type {object} */ body, /** @type {number} */ times, /** @type {boolean} */ edited) => {
     const signal = begin();
-    const left = Array.from({ length: times }, (_, at) => at + 1);
-    setAnswers(left.map((n) => ({ n, id: "", state: "waits", text: "", thought: "", error: "",
-      begun: 0, firstS: null, tookS: null, edited })));
+    const left = Array.from({ length: times }, (_, at) => answers.length + at + 1);
+    const made = left.map((n) => /** @type {Answer} */ ({ n, id: "", state: "waits", text: "", thought: "", error: "",
+      begun: 0, firstS: null, tookS: null, edited }));
+    setAnswers((all) => [...all, ...made]);
     const work = async () => {
       for (let n = left.shift(); n !== undefined; n = left.shift()) await one(n, body, signal);
     };

@@ -7,7 +7,7 @@ import { Menu, Missing } from "../shared/parts.js";
 import { place } from "../shared/place.js";
 import { isActive } from "../shared/run_state.js";
 import { compareWith } from "../runs/columns.js";
-import { repeatWords } from "../runs/run_list.js";
+import { ASK, repeatWords } from "../runs/run_list.js";
 import { ask, hasRight, needsKey } from "../shared/server.js";
 
 /** @typedef {import("../shared/types.js").Run} Run @typedef {import("../shared/types.js").Node} Node */
@@ -86,5 +86,5 @@ export function AgainWindow({ run }) {
 /** Which run this one repeats, and the way to both beside each other. @param {{run: Run}} props */
 export const RepeatOf = ({ run }) =>
   run.again_of &&
-  html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>${" or "}<a
-    href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a></span>`;
+  html`<span class="dim">${repeatWords(run)}: <a href=${addressOf("runs", [run.again_of.id])}>that run</a>
+    ${run.path !== ASK && html` or <a href=${addressOf("compare", [run.again_of.id, run.id])}>compare</a>`}</span>`;

@@ -189,10 +189,12 @@ function Today() {
   const rows = lines.map((/** @type {Line} */ line) => row(!user && by === "user" && users.includes(line.name)
     ? html`<button type="button" class="link" title="by model name" onClick=${() => choose(line.name)}>${line.name}
       </button>` : line.name || "–", [line]));
-  if (rows.length > 1 || user) rows.push(row(html`<b>${user || "all users"}, in all</b>`, lines));
+  const all = row(html`<b>${user || "all users"}, in all</b>`, lines);
+  if (rows.length > 1 || user) rows.push(all);
   const day = data.user;
   const known = day.lines.filter((/** @type {Line} */ line) => line.name === user);
-  if (day.whole && !whole && known.length) rows.push(row(html`<b>${user}, since midnight</b>`, known));
+  const own = row(html`<b>${user}, since midnight</b>`, known);
+  if (day.whole && own.requests > all.requests) rows.push(own);
   return html`<div class="pagehead"><h2>Today</h2><label>of <select aria-label="of which user" value=${user}
       onChange=${(/** @type {any} */ event) => choose(event.target.value)}><option value="">all users</option>
       ${users.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>

@@ -108,6 +108,9 @@ export function timesSaid(lines) {
   return [...made.values()];
 }
 
+/** The path of one call that is asked again. */
+export const ASK = "/console/api/ask";
+
 /** What a run repeats. @param {Summary | import("../shared/types.js").Run} run */
 export const repeatWords = ({ again_of: first, path }) =>
-  first && (path === "/console/api/ask" ? "asked again" : `again of ${clock(first.wall)}`);
+  first && (path === ASK ? "asked again" : `again of ${clock(first.wall)}`);
