@@ -112,7 +112,7 @@ class TestAsk:
         """Its run leads to the one that it repeats; there is no whole run to compare it with."""
         page.get_by_role("textbox", name="1 user").fill("Draft please, shorter")
         page.get_by_role("button", name="Ask", exact=True).click()
-        page.locator(".answers h3", has_text="edited").wait_for()
+        page.locator(".answers h3", has_text="1 user edited").wait_for()
         page.get_by_role("link", name="its run").click()
         page.get_by_role("link", name="that run").wait_for()
         assert page.get_by_role("link", name="compare", exact=True).count() == 0

@@ -43,7 +43,7 @@ def test_foreign_code_is_small() -> None:
 FIRST_PICTURE = [
     "index.html", "console.css", "marks.svg", "vendor/preact.js", "app.js", "runs/columns.js", "runs/commands.js", "runs/filter.js",
     "runs/run_list.js", "runs/runs.js", "shared/address.js", "shared/asked.js", "shared/bar.js", "shared/finder.js",
-    "shared/kept.js", "shared/key.js", "shared/keys.js", "shared/parts.js", "shared/place.js", "shared/run_state.js",
+    "shared/kept.js", "shared/key.js", "shared/keys.js", "shared/parts.js", "shared/place.js",
     "shared/server.js", "shared/words.js",
 ]  # fmt: skip
 """What a browser loads to show the list of runs."""

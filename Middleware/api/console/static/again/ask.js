@@ -15,8 +15,8 @@ import { callIn, editsOf, textOfMessage, withText } from "./calls.js";
  * @typedef {import("../shared/types.js").Run} Run
  * @typedef {import("./calls.js").Call} Call
  * @typedef {{n: number, id: string, state: "waits" | "answers" | "done" | "stopped" | "failed", text: string, thought:
- *   string, error: string, begun: number, firstS: number | null, tookS: number | null, edited: boolean}} Answer
- *   `begun`: when it was sent, by the page's clock in ms; 0: not yet
+ *   string, error: string, begun: number, firstS: number | null, tookS: number | null, edited: string}} Answer
+ *   `begun`: when it was sent, by the page's clock in ms; 0: not yet; `edited`: the names of what was
  */
 
 /** A browser gives one host six connections, and one of them is the stream of events. */
@@ -44,7 +44,8 @@ export function AskAgain({ id, i, k }) {
   if (!was) return frame(html`<p class="notes">This call can't be read as a call of a model.</p>`);
   const { number, title, type, workflow } = run.nodes[i];
   return frame(html`<p class="dim"><b>${number} ${title || type}</b> of ${run.name ?? workflow}, ${clock(run.at)}:${" "}
-    ${listed(call.model, call.endpoint && `at ${call.endpoint}`)}</p><${Form} run=${run} i=${i} k=${k} was=${was} />`);
+    ${listed(call.model, call.endpoint && `at ${call.endpoint}`)}. Nothing else of the workflow runs.</p>
+    <${Form} run=${run} i=${i} k=${k} was=${was} />`);
 }
 
 /** @param {Run} run @param {import("../shared/types.js").Call | null} call */
@@ -78,7 +79,10 @@ function Form({ run, i, k, was }) {
     };
     if (busy) return;
     asked.current = now;
-    send({ run: run.id, node: i, call: k, ...edits }, times, Object.keys(edits).length > 0);
+    const own = (now.messages ?? []).flatMap((message, at) => textOfMessage(message)
+      === textOfMessage((was.messages ?? [])[at]) ? [] : [`${at + 1} ${message.role}`]);
+    const names = Object.keys(edits).flatMap((name) => (name === "messages" ? own : name));
+    send({ run: run.id, node: i, call: k, ...edits }, times, names.join(" and "));
   };
   const choice = (
     /** @type {string} */ label,
@@ -143,7 +147,7 @@ function Answered({ n, id, state, text, thought, error, begun, firstS, tookS, ed
   const tokens = told?.tokens ?? null;
   const facts = [
     told && clock(told.at),
-    edited && "edited",
+    edited && `${edited} edited`,
     firstS !== null && `first ${seconds(told?.first_s ?? firstS)}`,
     tookS !== null ? `took ${seconds(told?.client_s ?? tookS)}` : begun > 0 && seconds(Math.max(0, since) / 1000),
     tokens !== null && counted(tokens, "token"),
@@ -185,7 +189,7 @@ function useAnswers() {
       put(n, () => ({ state: signal.aborted ? "stopped" : "failed", error, tookS: since() }));
     }
   };
-  const send = (/** @type {object} */ body, /** @type {number} */ times, /** @type {boolean} */ edited) => {
+  const send = (/** @type {object} */ body, /** @type {number} */ times, /** @type {string} */ edited) => {
     const signal = begin();
     const left = Array.from({ length: times }, (_, at) => answers.length + at + 1);
     const made = left.map((n) => /** @type {Answer} */ ({ n, id: "", state: "waits", text: "", thought: "", error: "",

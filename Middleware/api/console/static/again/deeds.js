@@ -1,11 +1,11 @@
 // @ts-check
 // What can be done again with a run and its nodes: buttons and links. What they open is loaded then.
+import { isActive } from "../shared/words.js";
 import { html, signal, useEffect, useState } from "../vendor/preact.js";
 import { addressOf } from "../shared/address.js";
 import { useCode } from "../shared/asked.js";
 import { Menu, Missing } from "../shared/parts.js";
 import { place } from "../shared/place.js";
-import { isActive } from "../shared/run_state.js";
 import { compareWith } from "../runs/columns.js";
 import { ASK, repeatWords } from "../runs/run_list.js";
 import { ask, hasRight, needsKey } from "../shared/server.js";
@@ -62,12 +62,14 @@ export function Keep({ run }) {
  * import("../shared/types.js").Call | null}} props */
 export const AskLink = ({ run, node, call }) =>
   call?.kind === "model" && call.body && !call.body.left_out && !run.private
-    ? html`<a href=${addressOf("runs", [run.id, "ask", `${node.i}`, `${call.k}`], place.value.query)}>Ask again</a>`
+    ? html`<a href=${addressOf("runs", [run.id, "ask", `${node.i}`, `${call.k}`], place.value.query)}
+      title="Ask this model once more: nothing else runs">Ask again</a>`
     : null;
 
 /** @param {{start: number | null, off: string, look: string, words: string}} props */
 const Opener = ({ start, off, look, words }) =>
-  html`<button type="button" class=${look} aria-disabled=${Boolean(off) || null} title=${off || null}
+  html`<button type="button" class=${look} aria-disabled=${Boolean(off) || null}
+    title=${off || `${start ? "From this node on" : "The whole workflow"} runs once more`}
     onClick=${() => off || (wanted.value = { start })}>${words}</button>`;
 
 /** The window that a button of this run has opened; it stands outside of every bar of buttons. @param {{run: Run}}

@@ -5,9 +5,8 @@ import { useAsked } from "../shared/asked.js";
 import { Facts, Failed, FileLink, Mark, Missing } from "../shared/parts.js";
 import { useFinder } from "../shared/finder.js";
 import { Plot } from "../shared/plot.js";
-import { isActive } from "../shared/run_state.js";
 import { ask, hasRight, needsKey, runs } from "../shared/server.js";
-import { clock, counted, listed, loadedWords, number, seconds, shareWords } from "../shared/words.js";
+import { clock, counted, isActive, listed, loadedWords, number, seconds, shareWords } from "../shared/words.js";
 import { MARKS, NOT_CALLED, stateWords } from "./state_words.js";
 
 /**

@@ -8,9 +8,8 @@ import { keyTurn } from "../shared/key.js";
 import { ListSwitch, Menu } from "../shared/parts.js";
 import { turn } from "../shared/place.js";
 import { fits } from "./run_list.js";
-import { ACTIVE, isActive } from "../shared/run_state.js";
 import { ask, era, gone, remember, runs, state } from "../shared/server.js";
-import { number } from "../shared/words.js";
+import { ACTIVE, isActive, number } from "../shared/words.js";
 
 /** Filters that stand as chips over the list while there is such a run. */
 const CHIPS = /** @type {const} */ (["odd", "failed", "waiting", "slow", "kept"]);

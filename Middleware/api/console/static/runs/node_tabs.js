@@ -7,10 +7,9 @@ import { Came } from "./came.js";
 import { AskLink, FromHere } from "../again/deeds.js";
 import { hueOf } from "../shared/names.js";
 import { Facts, Mark, Missing, Tabs } from "../shared/parts.js";
-import { isActive } from "../shared/run_state.js";
 import { Parts, Sent, useSent } from "./sent.js";
 import { Box, TextBox, Whole } from "./texts.js";
-import { costWords, counted, listed, number, seconds, stateWords } from "../shared/words.js";
+import { costWords, counted, isActive, listed, number, seconds, stateWords } from "../shared/words.js";
 
 /**
  * @typedef {import("../shared/types.js").Run} Run

@@ -12,11 +12,12 @@ import { Answer, NodeTabs, PRIVATE, Request, fileOf } from "./node_tabs.js";
 import { entered, listFolded, turnList } from "./columns.js";
 import { Dialog, Facts, Lock, Mark, Missing } from "../shared/parts.js";
 import { go, turn } from "../shared/place.js";
-import { isActive } from "../shared/run_state.js";
 import { grown, markOf, otherWorkflow, timesSaid, withNames } from "./run_list.js";
 import { ask, era, hasRight, needsKey, runs } from "../shared/server.js";
 import { Waterfall } from "./waterfall.js";
-import { costWords, listed, moment, number, seconds, stateWords, unbroken, usedWords } from "../shared/words.js";
+import {
+  costWords, isActive, listed, moment, number, seconds, stateWords, unbroken, usedWords,
+} from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Run} Run */
 

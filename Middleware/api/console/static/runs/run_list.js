@@ -1,8 +1,7 @@
 // @ts-check
 // The list of runs: their order, which of them fit, the scale of their bars, how they grow. Pure.
 
-import { isActive, lengthOf } from "../shared/run_state.js";
-import { clock } from "../shared/words.js";
+import { clock, isActive, lengthOf } from "../shared/words.js";
 
 /** @typedef {import("../shared/types.js").Summary} Summary */
 

@@ -7,9 +7,8 @@ import { MOST_CALLS, above, allCallsBars, barsOf, callBars, endOf, rowsOf, spanW
 import { hueOf } from "../shared/names.js";
 import { step, useKeys, useOneStop } from "../shared/keys.js";
 import { Mark } from "../shared/parts.js";
-import { isActive } from "../shared/run_state.js";
 import { grown } from "./run_list.js";
-import { PARTS, counted, listed, seconds, stateWords } from "../shared/words.js";
+import { PARTS, counted, isActive, listed, seconds, stateWords } from "../shared/words.js";
 
 /**
  * @typedef {import("../shared/types.js").Run} Run

@@ -2,8 +2,7 @@
 // Small parts that every page uses.
 import { html, useEffect, useId, useRef, useState } from "../vendor/preact.js";
 import { addressOf } from "./address.js";
-import { lengthOf } from "./run_state.js";
-import { PARTS, seconds, sentence, stateWords } from "./words.js";
+import { PARTS, lengthOf, seconds, sentence, stateWords } from "./words.js";
 
 /** A drawing of `marks.svg`; without a word it is for the eye alone.
  * @param {{name: string, look?: string, said?: string, box?: string}} props */

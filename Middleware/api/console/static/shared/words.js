@@ -116,3 +116,14 @@ export function loadedWords({ server, models, slots }) {
 
 /** What a server says, as a sentence of its own. @param {string} text */
 export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
+// --- what is asked of a run on every page ---
+
+/** States of a run that goes on. */
+export const ACTIVE = ["waiting", "running", "answering", "finishing"];
+
+/** @param {{state: string}} run */
+export const isActive = ({ state }) => ACTIVE.includes(state);
+
+/** @param {{shape: [string, number][]}} run */
+export const lengthOf = ({ shape }) => shape.reduce((sum, [, length]) => sum + length, 0);

@@ -1,5 +1,6 @@
 // @ts-check
 // One open file: its picture in the middle, its text (or Try it, or Dry run) at the right, which know of each other.
+import { isActive } from "../shared/words.js";
 import { html, signal, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { useAsked } from "../shared/asked.js";
 import { checker } from "./checker.js";
@@ -7,7 +8,6 @@ import { EditorPane, useKnown } from "./editor_pane.js";
 import { useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
 import { Picture } from "./picture.js";
-import { isActive } from "../shared/run_state.js";
 import { ask, state } from "../shared/server.js";
 import { nodeAtLine } from "./text_places.js";
 import { addressOf, isWorkflow, placeOf, routeOf, whyNot } from "./workflow_place.js";
