@@ -188,7 +188,9 @@ class TestHotReload:
         """However many other requests have read the newer ones."""
         configs.put(FILE, template("old"))
         configs.snapshot().read(FILE)
+        configs.later(-60)
         running = configs.snapshot()
+        configs.later(60)
         for text in ("newer", "newest"):
             configs.put(FILE, template(text))
             gc.collect()

@@ -75,7 +75,7 @@ def test_near_names_of_models(model, models, names):
 @pytest.mark.parametrize(
     ("kind", "step"),
     [
-        ("connect_error", "check your network"),
+        ("connect_error", "start the server, or correct `endpoint`"),
         ("config_error", "correct `apiKey`, its variable, or `extraHeaders`"),
         ("bad_url", "write the address as http://host:port"),
         ("timeout", "check its log, then try again"),
