@@ -75,7 +75,7 @@ class TestCheck:
         for _ in range(len(" {agent6Output}")):
             editor.keyboard.press("Backspace")
         editor.locator(".probs").wait_for(state="detached")
-        assert editor.locator(".cm-lintRange").count() == 0
+        until(editor, lambda: editor.locator(".cm-lintRange").count() == 0)
 
     def test_f8_walks_through_the_problems(self, editor):
         """Wherever the focus was."""
