@@ -133,7 +133,7 @@ class TestAsk:
         page.get_by_role("textbox", name="1 user").fill("Draft please, shorter")
         page.get_by_role("link", name="The run").click()
         until(page, lambda: asked == ["What is not saved, or not answered yet, would be lost. Leave anyway?"])
-        assert "/ask/" in page.url
+        until(page, lambda: "/ask/" in page.url)
         page.get_by_role("button", name="Ask", exact=True).click()
         page.locator(".answers h3", has_text="done").wait_for()
         page.get_by_role("link", name="The run").click()

@@ -74,8 +74,13 @@ Part = tuple[str, float]
 
 def shape(run: RunTrace, now: float) -> list[list[Any]]:
     """`[[name, seconds]]`, the parts of a run in order, those under 1 ms left out. What is not over ends
-    now."""
-    return [[name, round(took, 3)] for name, took in _spans(run, now) if took >= SHORTEST_PART_S]
+    now; an answer that has just begun is there, so that a page can let it grow."""
+    is_answering = bool(run.first_text) and not run.answered and not run.ended
+    return [
+        [name, round(took, 3)]
+        for name, took in _spans(run, now)
+        if took >= SHORTEST_PART_S or (name == "say" and is_answering)
+    ]
 
 
 def _spans(run: RunTrace, now: float) -> list[Part]:

@@ -180,6 +180,11 @@ class TestShape:
         nodes = [] if state == "waiting" else [answer(begun=0.0)]
         assert shape(run_of(*nodes, state=state, **facts), 108.0) == parts
 
+    def test_an_answer_that_has_just_begun_is_there(self):
+        """A page lets the last part grow."""
+        run = run_of(answer(begun=0.0), first_text=5.0, state="answering")
+        assert shape(run, 105.0) == [["first", 5.0], ["say", 0.0]]
+
     def test_times_that_contradict_each_other(self):
         """A run half told: no part is negative, and they sum up to what it took."""
         run = the_run(answered=2.0, ended=7.5)

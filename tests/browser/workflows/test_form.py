@@ -561,7 +561,7 @@ class TestKeyboard:
         page.keyboard.type("t")
         until(page, "document.activeElement.closest('[data-field]')?.dataset.field === 'title'")
         page.wait_for_selector('.node[data-n="2"][aria-current="true"]')
-        assert page.locator(".trypane, .palette").count() == 0
+        until(page, lambda: page.locator(".trypane, .palette").count() == 0)
 
     def test_escape_leads_from_the_palette_back_to_the_card(self, served, tab):
         page = tab(served, ADDRESS, side="")
