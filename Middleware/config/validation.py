@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
@@ -439,7 +439,6 @@ def _describe_allowed(error: ValidationError) -> str:
     return sayings.get(rule, error.message)
 
 
-@lru_cache(maxsize=2048)
 def _same(name: str) -> str:
     return name.replace("_", "").casefold()
 

@@ -170,13 +170,28 @@ class TestAsk:
         page.get_by_role("link", name="Ask again").click()
         page.get_by_text("1 Answer of mira").wait_for()
         page.get_by_role("button", name="Ask", exact=True).click()
-        page.get_by_role("heading", name="1 waits for a free slot: 1 of 1 are taken").wait_for()
+        page.get_by_role("heading", name="1 waits, 1st, while mira runs").wait_for()
         asked = []
         page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
         page.get_by_role("link", name="The run").click()
         until(page, lambda: len(asked) == 1)
         let_go.set()
         holder.wait()
+        page.locator(".answers h3", has_text="done").wait_for()
+
+    def test_one_whose_model_is_still_reading_has_its_slot(self, start, looking, backend):
+        """It stands in no line, though every slot is taken: by itself."""
+        read = threading.Event()
+        server = start(None, "--concurrency", "1")
+        server.post("/v1/chat/completions", asking("Hello"))
+        page = looking.open(server, viewport=WIDE)
+        page.locator("button.fallrow.done").click()
+        page.get_by_role("link", name="Ask again").click()
+        backend.on("Hello", Reply(["one"], after=read))
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.get_by_text("1 running of 1").wait_for()
+        page.locator(".answers h3", has_text="answers").wait_for()
+        read.set()
         page.locator(".answers h3", has_text="done").wait_for()
 
     def test_stop(self, page, backend):
@@ -314,6 +329,15 @@ class TestCompare:
         assert page.locator(".inshort").inner_text() == (
             "Same question, no node of 1 differs. The client got the same answer."
         )
+
+    def test_two_that_failed_gave_no_answer(self, start, looking, backend):
+        """Nothing is said of answers that nobody got."""
+        backend.on("break", Reply(status=400))
+        server = start()
+        for _ in range(2):
+            server.post("/v1/chat/completions", asking("break"))
+        page = self.compared(looking, server)
+        assert "The client got" not in page.locator(".inshort").inner_text()
 
     def test_small_differences_of_times_are_plain_words(self, two, looking):
         """No `+< 10 ms`."""

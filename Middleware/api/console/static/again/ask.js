@@ -5,8 +5,9 @@ import { addressOf } from "../shared/address.js";
 import { useAsked, useNow, useStopper } from "../shared/asked.js";
 import { place, useUnsaved } from "../shared/place.js";
 import { Missing } from "../shared/parts.js";
-import { opened, readEvents, runs, state as now } from "../shared/server.js";
+import { opened, readEvents, runs } from "../shared/server.js";
 import { clock, counted, listed, seconds } from "../shared/words.js";
+import { ASK } from "../runs/run_list.js";
 import { TextBox, useText } from "../runs/texts.js";
 import { saidIn } from "../workflows/said.js";
 import { callIn, editsOf, textOfMessage, withText } from "./calls.js";
@@ -141,9 +142,8 @@ function Text({ title, text, was, change, reset }) {
 function Answered({ n, id, state, text, thought, error, begun, firstS, tookS, edited, then }) {
   const told = runs.value.get(id);
   const since = useNow(begun > 0 && tookS === null) - begun;
-  const gate = now.value?.gate;
-  const waits = begun && gate?.limit && gate.running >= gate.limit
-    ? `waits for a free slot: ${gate.running} of ${gate.limit} are taken` : "waits";
+  const line = [...runs.value.values()].find((run) => run.path === ASK && run.state === "waiting");
+  const waits = begun && line ? `waits, ${line.short}` : "waits";
   const tokens = told?.tokens ?? null;
   const facts = [
     told && clock(told.at),

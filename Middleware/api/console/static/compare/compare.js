@@ -96,9 +96,11 @@ function InShort({ a, b, pairs }) {
   const differ = `${number(differing.length)} of ${many} ${differing.length === 1 ? "differs" : "differ"}: `;
   return html`<p class="inshort">${data.question}${differing.length
     ? html`${differ}${named.map(node)}${left > 0 && ` and ${number(left)} more`}.`
-    : `no node of ${number(pairs.length)} differs.`}${` The client got ${isSame(answerOf(a), answerOf(b)) ? "the same"
-      : "another"} answer.`}</p>`;
+    : `no node of ${number(pairs.length)} differs.`}${clientWords(answerOf(a), answerOf(b))}</p>`;
 }
+
+/** Whether the clients got the same; "": neither got an answer. @param {Ref | null} a @param {Ref | null} b */
+const clientWords = (a, b) => (a || b ? ` The client got ${isSame(a, b) ? "the same" : "another"} answer.` : "");
 
 /** The places of both nodes in their runs. @param {Pair} pair */
 const nameIn = ({ a, b }) => `${a?.i} ${b?.i}`;
