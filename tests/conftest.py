@@ -1,4 +1,6 @@
-"""What holds for every test: all tables of plug-ins are full, and hypothesis judges no example by the clock."""
+"""What holds for every test: all tables of plug-ins are full; hypothesis judges no example by the clock and
+draws the same ones each time, unless `--hypothesis-profile=fresh` asks for others.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ load_front_ends()
 for package in (commands, rules, backends, nodes):
     load_all(package)
 
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fresh", unhurried)
+settings.register_profile("same", unhurried, derandomize=True, database=None)
+settings.load_profile("same")
 
 
 def pytest_collection_finish() -> None:

@@ -93,9 +93,7 @@ def placeholders_filled(config: NodeConfig) -> Iterator[Placeholder]:
         field = pointer.split("/")[1]
         if field in EARLY_FIELDS or _is_template(config, field):
             continue
-        yield from placeholders(text)
-        if "{{" in text and field not in number_defaults():  # what the second pass may find
-            yield from placeholders(text.replace("{{", "{").replace("}}", "}"))
+        yield from placeholders(text, second_pass=field not in number_defaults())
 
 
 def _of_node(place: NodePlace) -> Iterator[OutputPlace]:

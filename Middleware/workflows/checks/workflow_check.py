@@ -236,7 +236,9 @@ def _format_names(pointer: str, text: str, values: LiveValues | None) -> Iterato
     """The names of a text in format mode, each with those behind it. An early field knows no output, so
     nothing behind a name of it matters.
     """
-    for placeholder in dict.fromkeys(placeholders(text)):
+    field = pointer.split("/")[1]
+    once = field in EARLY_FIELDS or field in number_defaults()
+    for placeholder in placeholders(text, second_pass=not once):
         yield Written(pointer, placeholder.name)
         for name in values.names_behind(placeholder) if values is not None else ():
             yield Written(pointer, name, placeholder.name)
@@ -258,8 +260,9 @@ def output_named(name: str) -> tuple[int, str] | None:
 
 
 def names_in_text(text: str, *, is_jinja: bool) -> frozenset[str]:
+    """All that it could look up."""
     if not is_jinja:
-        return placeholder_names(text)
+        return frozenset(placeholder.name for placeholder in placeholders(text, second_pass=True))
     try:
         return jinja_names(text)
     except ConfigError:
@@ -550,8 +553,8 @@ def _is_said(name: str, configured: Mapping[str, Any]) -> bool:
     """Whether the conversation gives a variable its value: neither the author nor the clock does."""
     if name in configured:
         value = configured[name]
-        inner = placeholder_names(value) if isinstance(value, str) and "{" in value else ()
-        return any(other not in configured and _is_said(other, configured) for other in inner)
+        inner = placeholders(value) if isinstance(value, str) and "{" in value else ()
+        return any(other.name not in configured and _is_said(other.name, configured) for other in inner)
     provider = VARIABLES.get(name)
     if provider is not None:
         return provider.layer is not Layer.DATE

@@ -113,15 +113,25 @@ def join_pieces(pieces: Iterable[Piece]) -> str:
 
 
 def placeholder_names(text: str) -> frozenset[str]:
-    """All names that `text` could look up in format mode, known or not; for checks of a workflow file."""
-    return frozenset(placeholder.name for placeholder in placeholders(text))
+    """The names that `text` means to look up in format mode, known or not; for checks of a workflow file."""
+    return frozenset(field.name for field in _fields_meant(text))
 
 
-def placeholders(text: str) -> Iterator[Placeholder]:
-    """All that `text` could look up in format mode, in its order; for checks of a workflow file."""
+def placeholders(text: str, *, second_pass: bool = False) -> Iterator[Placeholder]:
+    """All that `text` could look up in format mode, whichever names are known when it is filled, each once.
+
+    A well-formed text with a name that nobody knows is scanned tolerantly, which reads `{{list[0]}}` as a
+    placeholder in braces. `second_pass`: what a second pass could look up too.
+    """
+    fields = [*_fields_meant(text), *map(_field, _all_fields(text))]
+    if second_pass and "{{" in text:
+        fields += _fields_meant(text.replace("{{", "{").replace("}}", "}"))
+    yield from dict.fromkeys(Placeholder(field.name, field.path) for field in fields)
+
+
+def _fields_meant(text: str) -> Iterator[_Field]:
     parts = _strict_parts(text)
-    fields = map(_field, _all_fields(text)) if parts is None else _fields_of(parts)
-    return (Placeholder(field.name, field.path) for field in fields)
+    return map(_field, _all_fields(text)) if parts is None else _fields_of(parts)
 
 
 def fill_pieces(text: str, names: VariableNames, *, second_pass: bool = True) -> Filled:

@@ -320,13 +320,13 @@ class LiveValues:
         """Those of the text that is filled in turn; none for a value that holds nothing to fill."""
         if placeholder not in self._inside:
             text = _text_at(placeholder, self.values)
-            self._inside[placeholder] = tuple(dict.fromkeys(placeholders(text))) if text else ()
+            self._inside[placeholder] = tuple(placeholders(text)) if text else ()
         return self._inside[placeholder]
 
     def names_looked_up(self, value: Any) -> Iterator[str]:
-        """The names behind every placeholder in the texts of a JSON value."""
+        """The names behind every placeholder in the texts of a JSON value, a second pass included."""
         if isinstance(value, str):
-            for placeholder in dict.fromkeys(placeholders(value)) if "{" in value else ():
+            for placeholder in placeholders(value, second_pass=True) if "{" in value else ():
                 yield from self.names_behind(placeholder)
         elif isinstance(value, Mapping):
             for item in value.values():

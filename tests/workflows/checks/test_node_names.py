@@ -62,7 +62,7 @@ def test_the_names_that_variables_bring(config, names):
 @pytest.mark.parametrize(
     ("text", "is_jinja", "names"),
     [
-        ("{a} {b:>5} {{c}} {a}", False, {"a", "b"}),
+        ("{a} {b:>5} {{c}} {a}", False, {"a", "b", "c"}),
         ("{{ a }} {% if b %}{c}{% endif %}", True, {"a", "b"}),
         ("{{ a", True, set()),
         ("nothing", False, set()),

@@ -160,6 +160,14 @@ class TestVariables:
         """A template takes the text as it is."""
         assert self.variable("{agent2Output}", prompt, **fields) == "{agent2Output}"
 
+    def test_an_item_in_doubled_braces_beside_a_name_that_nobody_knows(self):
+        """Such a text is scanned tolerantly, and then the item is looked up."""
+        text = json.dumps(
+            {"list": ["{agent1Output}"], "nodes": [node("", maxResponseSizeInTokens="{no}{{list[0]}}")]}
+        )
+        made = renumber(text, moves_of_insert(1, 1))
+        assert json.loads(edited(text, made))["list"] == ["{agent2Output}"]
+
     def test_doubled_braces_in_one_stay_as_no_second_pass_comes_by(self):
         assert self.variable("{{agent2Output}}", "{x}") == "{{agent2Output}}"
 
@@ -210,7 +218,7 @@ class TestWhatIsTold:
 NAME = r"(?<=\{)agent\d+(?=(?:Output|Thinking|ToolCalls|Candidates)[}\[!:])"
 PIECES = [
     "{agent1Output}", "{agent2Output}", "{agent3Thinking}", "{agent2ToolCalls}", "{agent1Output!r:>9}", "{agent3Output[0]}",
-    "{{agent1Output}}", "{{{agent2Output}}}", "{{agent2Output!r}}", "{x}", "{y}", "{{x}}", "{list[0]}", "{x:{agent1Output}}",
+    "{{agent1Output}}", "{{{agent2Output}}}", "{{agent2Output!r}}", "{x}", "{y}", "{{x}}", "{list[0]}", "{{list[0]}}", "{x!r}{{list[0]}}", "{x:{agent1Output}}",
     "{", "}", "{{", "}}", " words ", "{ agent1Output }", "{agent01Output}", "agent1Output", "{agent1Input}", "{unknown}",
     "\U0001f600", '"quoted"\n', "\\",
 ]  # fmt: skip

@@ -284,6 +284,7 @@ class TestUnguardedFetches:
             (FETCH | {"url": "{chat_user_prompt_last_one}"}, "/nodes/1/url"),
             (FETCH | {"url": "{Discussion_Id}"}, "/nodes/1/url"),
             (FETCH | {"url": "{page}"}, "/nodes/1/url"),
+            (FETCH | {"url": "{{agent1Output}}"}, "/nodes/1/url"),
             (FETCH | {"jinja2": True, "url": "{{ agent1Output | lower }}"}, "/nodes/1/url"),
             (FETCH | {"blockPrivateAddresses": False}, "/nodes/1/url"),
             ({"type": "CurlCommand", "args": ["-s", "{agent1Output}"]}, "/nodes/1/args"),

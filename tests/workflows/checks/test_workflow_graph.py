@@ -211,6 +211,8 @@ NODES_OF_A_KIND = [
      {"uses": [{"n": 2, "what": "output", "field": "strings"}], "variables": ["b", "a"]}),
     ("in-a-text-for-a-child", {"type": "CustomWorkflow", "workflowName": "C", "promptOverride": "{agent2Output} {x}"},
      {"uses": [], "variables": []}),
+    ("in-doubled-braces", {"prompt": "{{agent2Output}}"}, {"uses": [{"n": 2, "what": "output", "field": "prompt"}]}),
+    ("a-number-in-doubled-braces", {"maxResponseSizeInTokens": "{{agent2Output}}"}, {"uses": []}),
     ("json-is-no-variable", {"prompt": '{"a": 1} {my-var}'}, {"variables": ["my-var"]}),
 ]  # fmt: skip
 

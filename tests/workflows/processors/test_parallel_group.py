@@ -39,6 +39,11 @@ OBSTACLES = [
         "uses the output",
     ),
     ("through-a-variable", [member("a"), member("{town} {more}"), say("x")], "uses the output of node 1"),
+    (
+        "through-a-second-pass",
+        [member("a"), member("{{town}} {{more}}"), say("x")],
+        "uses the output of node 1",
+    ),
     ("a-variable-without-any", [member("a"), member("{town}"), say("x")], None),
     ("the-last-node-answers", [member("a"), member("b")], "node 2 answers"),
     ("a-lock", [member("a"), LOCK, say("x")], "node 2 is of a type or has a setting that must run alone"),

@@ -16,6 +16,7 @@ from Middleware.workflows.variables.format_text import (
     fill_pieces,
     join_pieces,
     placeholder_names,
+    placeholders,
 )
 
 LITERAL = {"v": "a {n} {{v}} }{", "n": "7", "name": "n", "half": "{n"}
@@ -143,8 +144,23 @@ def test_pieces_say_where_they_come_from():
     ],
 )
 def test_placeholder_names(text, names):
-    """Every name that could be looked up."""
+    """Every name that is meant."""
     assert placeholder_names(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "in_two_passes"),
+    [
+        pytest.param("{{l[0]}}", ["l"], ["l"], id="a-path-in-doubled-braces"),
+        pytest.param("{a}{{l[0]}}", ["a", "l"], ["a", "l"], id="beside-a-name"),
+        pytest.param("{{a}} {b}", ["b"], ["b", "a"], id="a-name-in-doubled-braces"),
+        pytest.param("{a} {a}", ["a"], ["a"], id="one-twice"),
+    ],
+)
+def test_all_that_could_be_looked_up(text, names, in_two_passes):
+    """A text with a name that nobody knows is scanned tolerantly."""
+    assert [placeholder.name for placeholder in placeholders(text)] == names
+    assert [placeholder.name for placeholder in placeholders(text, second_pass=True)] == in_two_passes
 
 
 @pytest.mark.parametrize(
