@@ -10,7 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from Middleware.common.types import JsonObject, Message, Messages
 from Middleware.llmapis.dialects.event_mapping import arguments_object
@@ -181,30 +181,38 @@ KEPT_FOR_S = 3600.0
 MOST_CALLS = 2000
 
 
+class ThinkingOwner(NamedTuple):
+    """Whose thoughts they are: what one was told is put into no other's prompt. `asker`: `Asker.owner`."""
+
+    asker: str
+    user: str
+    endpoint: str
+
+
 class ThinkingReplay:
-    """`(endpoint, tool call id)` -> thinking blocks. Thread-safe; the oldest goes when there are too many."""
+    """`(owner, tool call id)` -> thinking blocks. Thread-safe; the oldest goes when there are too many."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], tuple[float, list[JsonObject]]] = OrderedDict()
+        self._kept: OrderedDict[tuple[ThinkingOwner, str], tuple[float, list[JsonObject]]] = OrderedDict()
 
-    def keep(self, endpoint: str, call_ids: Iterable[str], blocks: list[JsonObject]) -> None:
+    def keep(self, owner: ThinkingOwner, call_ids: Iterable[str], blocks: list[JsonObject]) -> None:
         """Remember `blocks` for each of the calls; nothing is kept when there are no blocks."""
         if not blocks:
             return
         until = self._clock() + KEPT_FOR_S
         with self._lock:
             for call_id in call_ids:
-                self._kept[(endpoint, call_id)] = (until, blocks)
-                self._kept.move_to_end((endpoint, call_id))
+                self._kept[(owner, call_id)] = (until, blocks)
+                self._kept.move_to_end((owner, call_id))
             while self._kept and (len(self._kept) > MOST_CALLS or self._oldest_is_over()):
                 self._kept.popitem(last=False)
 
-    def of(self, endpoint: str, call_id: str) -> list[JsonObject]:
+    def of(self, owner: ThinkingOwner, call_id: str) -> list[JsonObject]:
         """The blocks that came with a call; `[]` when none are known any more."""
         with self._lock:
-            until, blocks = self._kept.get((endpoint, call_id), (0.0, []))
+            until, blocks = self._kept.get((owner, call_id), (0.0, []))
         return blocks if until > self._clock() else []
 
     def _oldest_is_over(self) -> bool:

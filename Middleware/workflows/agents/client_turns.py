@@ -7,6 +7,7 @@ hour, the oldest go first when there are too many. Source: spec agents.md 3.3.
 from __future__ import annotations
 
 import copy
+import hashlib
 import threading
 import time
 from collections import OrderedDict
@@ -24,11 +25,24 @@ _OVERHEAD = 1000
 
 
 class LoopPlace(NamedTuple):
-    """Which loop: the node of a workflow of a user."""
+    """Which loop: the node of a workflow of a user, as `owner` runs it (of an `Asker`), in answer to
+    `question` (as of `question_of`). Ids alone tell no two chats apart: some models count their calls.
+    """
 
     user: str
     workflow: str
     node: int
+    owner: str = ""
+    question: str = ""
+
+
+def question_of(messages: Sequence[Message]) -> str:
+    """The hash of what the user said last: the same before a call and when its result comes."""
+    end = _behind_user(messages)
+    content = messages[end - 1].get("content") if end else None
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return hashlib.sha256(json_text(content).encode("utf-8", "replace")).hexdigest()
 
 
 class KeptResult(NamedTuple):

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from Middleware.common.errors import BackendError, ConfigError, MiddlewareError
-from Middleware.common.types import Batch, Chunk, JsonObject, close_batches
+from Middleware.common.types import Batch, Chunk, JsonObject, Messages, close_batches
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.loop_turns import MarkedEndpoints
 from Middleware.services.answers import full_usage
@@ -35,6 +35,7 @@ from Middleware.workflows.agents.client_turns import (
     LoopPlace,
     Resumed,
     kept_loops,
+    question_of,
     resume_loop,
 )
 from Middleware.workflows.agents.settings import AUTO, JSON, NATIVE, AgentSettings
@@ -162,9 +163,19 @@ class AgentLoop:
         if resumed is not None:
             self._resume(resumed)
 
+    def _messages(self) -> Messages:
+        messages = self._context.messages if self._call.messages is None else self._call.messages
+        return messages or []
+
     def _place(self) -> LoopPlace:
         context = self._context
-        return LoopPlace(context.user.name, context.workflow_file.file, context.node_number)
+        return LoopPlace(
+            context.user.name,
+            context.workflow_file.file,
+            context.node_number,
+            context.request.asker.owner,
+            question_of(self._messages()),
+        )
 
     def _resumed(self) -> Resumed | None:
         """The kept loop that the conversation goes on with."""
@@ -174,8 +185,7 @@ class AgentLoop:
             node.get("prompt") and not node.get("appendNativeToolExchange")
         ):
             return None
-        messages = context.messages if self._call.messages is None else self._call.messages
-        return resume_loop(messages or [], partial(kept_loops.find, self._place()))
+        return resume_loop(self._messages(), partial(kept_loops.find, self._place()))
 
     def _resume(self, resumed: Resumed) -> None:
         """Go on where the client's call ended the loop."""

@@ -11,12 +11,14 @@ from Middleware.workflows.agents.client_turns import (
     KeptLoop,
     KeptLoops,
     LoopPlace,
+    question_of,
     resume_loop,
 )
 from Middleware.workflows.agents.tool_calls import Repeats
 
 PLACE = LoopPlace("ana", "Workflows/ana/Main.json", 1)
 USER = {"role": "user", "content": "hi"}
+ASIDE = {"role": "user", "content": "something else"}
 
 
 def asking(*ids: str) -> dict[str, Any]:
@@ -54,6 +56,15 @@ class TestKept:
         assert kept.find(PLACE, ["x", "b"]) is not None
         clock.now = KEPT_FOR_S
         assert kept.find(PLACE, ["a", "b"]) is None
+
+    @pytest.mark.parametrize("other", [{"owner": "key bob"}, {"question": question_of([ASIDE])}])
+    def test_for_its_own_chat(self, clock, other):
+        """Some models count their calls, so ids are the same in two chats."""
+        kept = KeptLoops(clock)
+        place = PLACE._replace(owner="key ann", question=question_of([USER, asking("a")]))
+        kept.keep(place, ["a"], loop("a"))
+        assert kept.find(place, ["a"]) is not None
+        assert kept.find(place._replace(**other), ["a"]) is None
 
     def test_what_is_over_is_let_go(self, clock):
         """With the next one that is kept, however much room there is."""
@@ -119,3 +130,19 @@ def test_which_conversation_goes_on(messages, before):
     else:
         assert resumed is not None
         assert (resumed.messages, resumed.answers) == (messages[:before], [result("q")])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ([USER], [USER, asking("a"), result("a")], True),
+        ([USER], [ASIDE, USER, asking("a")], True),
+        ([USER], [{"role": "user", "content": [{"type": "text", "text": "hi"}]}], True),
+        ([USER], [USER, ASIDE], False),
+        ([], [asking("a")], True),
+        ([{"role": "user", "content": "\ud83d"}], [USER], False),
+    ],
+    ids=["before-and-behind-a-call", "other-things-before", "another-form", "another-question", "none", "half-a-letter"],
+)  # fmt: skip
+def test_what_question_a_call_belongs_to(one, other, same):
+    assert (question_of(one) == question_of(other)) is same

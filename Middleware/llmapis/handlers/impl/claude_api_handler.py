@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from Middleware.common.request_context import current_request
 from Middleware.common.types import Chunk, JsonObject, Messages
 from Middleware.config.endpoints import CACHE_CONTROL
 from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
@@ -18,6 +19,7 @@ from Middleware.llmapis.dialects.claude_events import (
 )
 from Middleware.llmapis.dialects.claude_messages import (
     CLAUDE_TURNS,
+    ThinkingOwner,
     claude_messages,
     claude_tool_choice,
     claude_tools,
@@ -109,7 +111,12 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         thinking = self.settings.samplers.get("thinking")
         if not isinstance(thinking, Mapping) or thinking.get("type") == "disabled":
             return []
-        return thinking_replay.of(self.settings.endpoint.name, call_id)
+        return thinking_replay.of(self._thinking_owner(), call_id)
+
+    def _thinking_owner(self) -> ThinkingOwner:
+        request = current_request()
+        asker, user = (request.asker.owner, request.user) if request is not None else ("", "")
+        return ThinkingOwner(asker, user, self.settings.endpoint.name)
 
     def _add_tools(self, payload: JsonObject, tools: list[JsonObject] | None, tool_choice: Any) -> None:
         if not tools:
@@ -148,7 +155,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         state.model = state.model or events.model
         state.ended = events.ended
         if chunk is not None and chunk["finish_reason"] is not None:
-            thinking_replay.keep(self.settings.endpoint.name, events.call_ids, events.thought_blocks)
+            thinking_replay.keep(self._thinking_owner(), events.call_ids, events.thought_blocks)
         return chunk
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
@@ -171,7 +178,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         if isinstance(answer, dict) and thoughts:
             answer["thinking_blocks"] = thoughts
             ids = [use["id"] for use in uses if text_of(use.get("id"))]
-            thinking_replay.keep(self.settings.endpoint.name, ids, thoughts)
+            thinking_replay.keep(self._thinking_owner(), ids, thoughts)
         return answer
 
 
