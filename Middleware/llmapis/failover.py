@@ -199,6 +199,8 @@ class Service(Protocol):
     @property
     def backup_name(self) -> str: ...
 
+    def note_answering(self, endpoint: EndpointConfig) -> None: ...
+
     def backup(self, pinned: tuple[str, ...]) -> Service: ...
 
     def can_show(self, image: str) -> bool: ...
@@ -225,7 +227,7 @@ class _Chain:
     """The endpoints that one call has been put to, and the addresses of each."""
 
     def __init__(self, service: Service, call: CallArguments) -> None:
-        self._call = call
+        self._first, self._call = service, call
         self._visited: list[str] = []
         self._visit(service)
 
@@ -281,6 +283,7 @@ class _Chain:
 
     def note_answer(self) -> None:
         """The backend has begun to answer."""
+        self._first.note_answering(self.service.endpoint)
         if self._stop is not None:
             self._stop.note_answer()
 

@@ -44,6 +44,8 @@ class LlmApiService:
     endpoint's file has. Raises ConfigError (also ConfigMissing), ValueError for an
     unknown API type."""
 
+    _answering: EndpointConfig | None = None
+
     def __init__(
         self,
         endpoint: str,
@@ -93,6 +95,15 @@ class LlmApiService:
     def addresses(self) -> tuple[str, ...]:
         """Those that a call may be put to; empty for a backend that stays inside this program."""
         return self.endpoint.addresses if self._class.calls_out else ()
+
+    @property
+    def answering(self) -> EndpointConfig:
+        """The endpoint that answered the last call, so the one whose rules its text is cleaned by: this
+        service's own, or a backup."""
+        return self._answering or self.endpoint
+
+    def note_answering(self, endpoint: EndpointConfig) -> None:
+        self._answering = endpoint
 
     @property
     def backup_name(self) -> str:

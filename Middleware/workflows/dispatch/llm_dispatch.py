@@ -493,7 +493,7 @@ def _ask_for_call(
         result = _whole_answer(context, llm, asked)
         if is_tool_call_answer(result) or context.is_cancelled():
             return result
-        text = remove_thinking_from_text(result_text(result), llm.endpoint.raw)
+        text = remove_thinking_from_text(result_text(result), llm.answering.raw)
         if (answer := call_of(text, demand)) is not None:
             thinking, usage = getattr(result, "thinking", ""), getattr(result, "usage", None)
             extras = {"thinking": thinking, "usage": usage}

@@ -144,7 +144,7 @@ def clean_reply(node: ExecutionContext, reply: str) -> str:
         return without_thoughts(reply)
     text = post_process_llm_output(
         reply,
-        _without_endless_thoughts(node.llm_handler.llm.endpoint.raw),
+        _without_endless_thoughts(node.llm_handler.llm.answering.raw),
         {**node.config, "reasoningOutput": "drop"},
         user_config=node.user.raw,
     )

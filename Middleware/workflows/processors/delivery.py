@@ -9,6 +9,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -165,9 +166,11 @@ _FACTS = ("model", "native_finish_reason", "truncated")
 
 
 def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
-    """The endpoint file that a node's text is cleaned by; empty: the node asks for it; None: not cleaned."""
+    """The endpoint file that a node's text is cleaned by: of the endpoint that answered, which may be a
+    backup. Empty: the node asks for it; None: not cleaned.
+    """
     if context.llm_handler is not None:
-        raw: Mapping[str, Any] = context.llm_handler.llm.endpoint.raw
+        raw: Mapping[str, Any] = context.llm_handler.llm.answering.raw
         return raw
     if context.is_responder and _asks_for_cleaning(context.config):
         return {}
@@ -225,18 +228,18 @@ def cleaned_steps(
 
 
 def _step_cleaner(context: ExecutionContext, node: NodeConfig, steps: AgentSteps | None) -> StepHandler:
-    endpoint, opening = cleaning_endpoint(context) or {}, opening_of(context)
-    trace = context.trace
+    opening, trace = opening_of(context), context.trace
 
     def keep(raw: str, text: str, thoughts: list[str]) -> None:
-        keep_cleaning(context, Cleaned(raw, text, thoughts), endpoint, opening)
+        keep_cleaning(context, Cleaned(raw, text, thoughts), cleaning_endpoint(context) or {}, opening)
 
     cleaner = StepHandler(
-        endpoint,
+        cleaning_endpoint(context) or {},
         node,
         opening,
         context.request_id,
         user_config=context.user.raw,
+        endpoint_now=partial(cleaning_endpoint, context),
         holds_text=steps is not None and steps.holds_text,
         tell_step=None if trace is None else keep,
     )
@@ -284,7 +287,7 @@ def _without_extra_facts(result: JsonObject, text: Any) -> JsonObject:
 
 
 def endpoint_name(context: ExecutionContext) -> str:
-    return context.llm_handler.llm.endpoint.name if context.llm_handler else ""
+    return context.llm_handler.llm.answering.name if context.llm_handler else ""
 
 
 class Delivery:
@@ -406,7 +409,12 @@ class Delivery:
         if isinstance(self._result, NodeStream) and self._result.steps is not None:
             return _step_cleaner(context, node, self._result.steps)
         cleaner = StreamingResponseHandler(
-            endpoint, node, opening_of(context), context.request_id, user_config=context.user.raw
+            endpoint,
+            node,
+            opening_of(context),
+            context.request_id,
+            user_config=context.user.raw,
+            endpoint_now=partial(cleaning_endpoint, context),
         )
         if context.trace is not None and context.trace.run.keeps_text:
             cleaner.raw = []

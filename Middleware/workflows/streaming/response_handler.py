@@ -8,7 +8,7 @@ request when it is made, never while a stream runs; sends nothing. Source: spec 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from Middleware.cleaning import ResponseCleaner
@@ -47,6 +47,11 @@ class ThoughtRoute:
     def keeps_order(self) -> bool:
         """Thoughts stand in the text: they must come in order with it."""
         return self._inline
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a tag of thoughts stands open in the text."""
+        return self._open
 
     def think(self, thought: str, out: Batch) -> None:
         """Send a thought.
@@ -93,18 +98,20 @@ class StreamingResponseHandler:
         request_id: str | None = None,
         *,
         user_config: Mapping[str, Any] | None = None,
+        endpoint_now: Callable[[], Mapping[str, Any] | None] | None = None,
     ) -> None:
-        """`user_config=None`: the user of the request being served.
+        """`user_config=None`: the user of the request being served. `endpoint_now()`: the file of the
+        endpoint that answers, asked until its first text or thought: before that a backup may take over.
 
         Raises ConfigError when that file is unreadable.
         """
         request = current_request()
         node = routed_node(workflow_node_config)
         user = user_of_request() if user_config is None else user_config
-        self._cleaner = ResponseCleaner(
-            endpoint_config, node, user_config=user, generation_prompt=generation_prompt
-        )
-        self._route = ThoughtRoute(self._cleaner.reasoning, endpoint_config or {})
+        self._made_of = endpoint_config, node, user, generation_prompt
+        self._endpoint_now, self._is_fed = endpoint_now, endpoint_now is None
+        self._cleaner = self._new_cleaner(generation_prompt)
+        self._route = self._new_route()
         self._endpoint = endpoint_name(node)
         self._lowers_calls = bool(node.get("lowercaseToolCallFunctionNames"))
         self._request_id = request_id
@@ -118,6 +125,26 @@ class StreamingResponseHandler:
         self.thoughts: list[str] = []
         self.raw: list[str] | None = None
         self.finish_reason: str | None = None
+
+    def _new_cleaner(self, generation_prompt: str | None) -> ResponseCleaner:
+        endpoint, node, user, _ = self._made_of
+        return ResponseCleaner(endpoint, node, user_config=user, generation_prompt=generation_prompt)
+
+    def _new_route(self) -> ThoughtRoute:
+        return ThoughtRoute(self._cleaner.reasoning, self._made_of[0] or {})
+
+    def _ask_endpoint(self) -> None:
+        """The first text or thought comes: whose is it?"""
+        self._is_fed = True
+        endpoint = self._endpoint_now() if self._endpoint_now is not None else None
+        if endpoint is not None and endpoint is not self._made_of[0]:
+            self._made_of = endpoint, *self._made_of[1:]
+            self._renew()
+
+    def _renew(self) -> None:
+        """Clean by the rules of another endpoint, before anything came."""
+        self._cleaner = self._new_cleaner(self._made_of[3])
+        self._route = self._new_route()
 
     @property
     def full_response_text(self) -> str:
@@ -206,6 +233,8 @@ class StreamingResponseHandler:
         """A chunk with more than text: thoughts first, then text, then tool calls, then its end."""
         if thinking := chunk.get("thinking"):
             self._flush(run, out)
+            if not self._is_fed:
+                self._ask_endpoint()
             self._beside.append(thinking)
             self._route.think(thinking, out)
         if token := chunk.get("token"):
@@ -229,6 +258,8 @@ class StreamingResponseHandler:
         """Clean the text that has gathered in `run`."""
         if not run:
             return
+        if not self._is_fed:
+            self._ask_endpoint()
         text = run[0] if len(run) == 1 else "".join(run)
         run.clear()
         if self.raw is not None:

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from Middleware.cleaning import ResponseCleaner
 from Middleware.common.types import Batch, Chunk
-from Middleware.utilities.streaming_utils import log_findings, routed_node
+from Middleware.utilities.streaming_utils import log_findings
 from Middleware.workflows.streaming.response_handler import StreamingResponseHandler, ThoughtRoute
 
 JOINT = "\n\n"
@@ -49,6 +48,10 @@ class StepThoughts(ThoughtRoute):
     def begin_step(self) -> None:
         self._needs_joint = self._has_thought
 
+    def go_on_from(self, before: StepThoughts) -> None:
+        """Those that went the way `before` stand in front."""
+        self._has_thought, self._needs_joint = before._has_thought, before._needs_joint
+
     def think(self, thought: str, out: Batch) -> None:
         if not thought:
             return
@@ -73,6 +76,7 @@ class StepHandler(StreamingResponseHandler):
         request_id: str | None = None,
         *,
         user_config: Mapping[str, Any] | None = None,
+        endpoint_now: Callable[[], Mapping[str, Any] | None] | None = None,
         holds_text: bool = False,
         tell_step: TellStep | None = None,
     ) -> None:
@@ -82,9 +86,8 @@ class StepHandler(StreamingResponseHandler):
             generation_prompt,
             request_id,
             user_config=user_config,
+            endpoint_now=endpoint_now,
         )
-        self._made_of = endpoint_config, routed_node(workflow_node_config), user_config, generation_prompt
-        self._steps = self._route = StepThoughts(self._cleaner.reasoning, endpoint_config or {})
         self._holds_always, self._holds_text = holds_text, holds_text
         self._tell_step = tell_step
         self._held: list[str] = []
@@ -151,19 +154,32 @@ class StepHandler(StreamingResponseHandler):
         """The next step, with a cleaner of its own. The opening of a group chat belongs to the first text;
         so do thoughts in the text.
         """
-        endpoint, node, user, opening = self._made_of
         has_text = bool(self._texts)
-        self._cleaner = ResponseCleaner(
-            endpoint, node, user_config=user or {}, generation_prompt=None if has_text else opening
-        )
+        self._cleaner = self._new_cleaner(None if has_text else self._made_of[3])
         if has_text and self._route.keeps_order:
             self._route = self._steps = StepThoughts("drop", {})
         self._steps.begin_step()
+        self._is_fed = self._endpoint_now is None
         self._holds_text = self._holds_always and not answers
         self._counted = 0
         self._step_from = len(self._texts), len(self.thoughts)
         self._step_said = False
         self._space = "" if not has_text else self._space
+
+    def _new_route(self) -> ThoughtRoute:
+        self._steps = StepThoughts(self._cleaner.reasoning, self._made_of[0] or {})
+        return self._steps
+
+    def _renew(self) -> None:
+        """Another endpoint answers this step: its thoughts go where that one's do, behind those before."""
+        has_text, before = bool(self._texts), self._steps
+        self._cleaner = self._new_cleaner(None if has_text else self._made_of[3])
+        if before.is_open:
+            return
+        self._route = self._new_route()
+        if has_text and self._route.keeps_order:
+            self._route = self._steps = StepThoughts("drop", {})
+        self._steps.go_on_from(before)
 
     # --- its text ---
 

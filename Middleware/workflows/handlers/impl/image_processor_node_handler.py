@@ -242,7 +242,7 @@ def _without_thinking(context: ExecutionContext, text: str) -> str:
     """The reply as it may stand in a conversation or a file; the loop cleans the node's output, not these."""
     if context.llm_handler is None:
         return text
-    return remove_thinking_from_text(text, context.llm_handler.llm.endpoint.raw)
+    return remove_thinking_from_text(text, context.llm_handler.llm.answering.raw)
 
 
 def _without_images(message: Message) -> Message:

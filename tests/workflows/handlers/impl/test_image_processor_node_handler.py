@@ -146,7 +146,9 @@ class TestCalls:
         """No call goes out without its picture: the model would make something up."""
         look.facts["llm_handler"] = SimpleNamespace(
             llm=SimpleNamespace(
-                endpoint=SimpleNamespace(name="eyes", raw={}), can_show=lambda image: image == "cat"
+                endpoint=SimpleNamespace(name="eyes"),
+                answering=SimpleNamespace(raw={}),
+                can_show=lambda image: image == "cat",
             )
         )
         look.messages = [user("x", "https://h/a.png", "cat")]
@@ -201,7 +203,7 @@ class TestCalls:
     def test_thoughts_of_the_model_are_no_description(self, look):
         endpoint = {"removeThinking": True, "startThinkTag": "<think>", "endThinkTag": "</think>"}
         look.facts["llm_handler"] = SimpleNamespace(
-            llm=SimpleNamespace(endpoint=SimpleNamespace(raw=endpoint), can_show=lambda image: True)
+            llm=SimpleNamespace(answering=SimpleNamespace(raw=endpoint), can_show=lambda image: True)
         )
         look.engine.reply = lambda call: "<think>hm</think>a cat"
         look.messages = [user("x", "cat")]
@@ -284,7 +286,9 @@ class TestMemory:
     def test_a_picture_that_the_endpoint_cannot_see_is_described_by_its_notice(self, look, remember):
         """It does not keep the other one from being known."""
         llm = SimpleNamespace(
-            endpoint=SimpleNamespace(name="eyes", raw={}), can_show=lambda image: image == "cat"
+            endpoint=SimpleNamespace(name="eyes"),
+            answering=SimpleNamespace(raw={}),
+            can_show=lambda image: image == "cat",
         )
         look.facts["llm_handler"] = SimpleNamespace(llm=llm)
         look.messages = [user("x", "https://h/a.png", "cat"), user("y")]
