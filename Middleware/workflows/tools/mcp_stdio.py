@@ -159,19 +159,21 @@ async def _write(process: Process, to_send: Any, heard: Any, written: asyncio.Ev
 
 
 async def _end_process(process: Process) -> None:
-    """The server and all processes of its group are gone; the pipes are closed."""
+    """The server and all processes of its group are gone; the pipes are closed. Cancelled: at once."""
     assert process.stdin
     process.stdin.close()
-    for sign in (None, signal.SIGTERM, signal.SIGKILL):
-        if sign is not None:
-            _to_group(process, sign)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_S):
-                await _exit(process)
-                break
-    # Children that a dead server left hold its pipes and do nobody's work any more.
-    _to_group(process, signal.SIGKILL)
-    close_pipes(process)  # a child in a group of its own may hold one
+    try:
+        for sign in (None, signal.SIGTERM, signal.SIGKILL):
+            if sign is not None:
+                _to_group(process, sign)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_S):
+                    await _exit(process)
+                    break
+    finally:
+        # Children that a dead server left hold its pipes and do nobody's work any more.
+        _to_group(process, signal.SIGKILL)
+        close_pipes(process)  # a child in a group of its own may hold one
 
 
 async def _exit(process: Process) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+from asyncio.subprocess import PIPE
 
 import pytest
 
@@ -125,3 +127,30 @@ def test_a_server_that_starts_slowly_is_ended_when_nobody_waits(trace):
 
     asyncio.run(run())
     assert started(trace) and gone(started(trace))
+
+
+DEAF = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_an_end_that_is_cut_short_ends_the_server_at_once():
+    """As when the program stops and its patience with its servers is over."""
+
+    async def run() -> tuple[int | None, bool]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", DEAF, stdin=PIPE, stdout=PIPE, start_new_session=True
+        )
+        assert await process.stdout.readline() == b"ready\n"
+        end = asyncio.create_task(mcp_stdio._end_process(process))
+        await asyncio.sleep(0)
+        end.cancel()
+        await asyncio.wait([end])
+        async with asyncio.timeout(PATIENCE_S):
+            await mcp_stdio._exit(process)
+        return process.returncode, process._transport.is_closing()
+
+    assert asyncio.run(run()) == (-signal.SIGKILL, True)
