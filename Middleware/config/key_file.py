@@ -18,12 +18,24 @@ from typing import Any
 from Middleware.common.asker import BACKGROUND, PEOPLE
 from Middleware.common.wildcards import fits
 from Middleware.config.json_positions import parse, place_findings, repeated_keys, without_comments
-from Middleware.config.keys import FLAG, TEXT, TEXTS, WHOLE, Key, object_of, object_schema, one_of
+from Middleware.config.keys import (
+    FLAG,
+    MOST_AT_ONCE,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Key,
+    object_of,
+    object_schema,
+    one_of,
+)
 from Middleware.config.paths import KEYS_FILE
 from Middleware.config.validation import ERROR, WARNING, Finding, check, errors_of, schema, state_file
 
 QUEUED = 50
 """How many requests of a name may wait where its entry does not say."""
+MOST_A_DAY = 10**15
+"""The largest limit of what is counted over a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +90,21 @@ _SECRET_HEADERS = {"authorization", "proxy-authorization", "x-api-key", "api-key
 """Headers whose values must not become a name."""
 
 LIMIT_KEYS: dict[str, Key] = {
-    "concurrent": WHOLE("How many requests may run at once.", minimum=1),
-    "queued": WHOLE("How many requests may wait for their turn; 0: none.", default=QUEUED, minimum=0),
-    "requestsPerMinute": WHOLE("How many requests a minute.", minimum=1),
-    "tokensPerDay": WHOLE("How many tokens a day: of prompts and answers, over all calls.", minimum=1),
+    "concurrent": WHOLE("How many requests may run at once.", minimum=1, maximum=MOST_AT_ONCE),
+    "queued": WHOLE(
+        "How many requests may wait for their turn; 0: none.",
+        default=QUEUED,
+        minimum=0,
+        maximum=MOST_AT_ONCE,
+    ),
+    "requestsPerMinute": WHOLE("How many requests a minute.", minimum=1, maximum=MOST_AT_ONCE),
+    "tokensPerDay": WHOLE(
+        "How many tokens a day: of prompts and answers, over all calls.", minimum=1, maximum=MOST_A_DAY
+    ),
     "costPerDay": Key(
         must={
             "type": "object",
-            "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_A_DAY},
             "propertyNames": {"pattern": _CURRENCY, "x-allowed": "a currency, such as USD"},
         }
     )('How much a day, by currency: `{"USD": 2.5}`.'),

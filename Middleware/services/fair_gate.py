@@ -116,7 +116,11 @@ class FairGate:
         with self._lock:
             ticket = self._new_ticket(ask)
             place = self._waiters[ticket] = Place(ticket, behind, came)
-            self._tell(Places() if behind else Places(wait=[ticket]))
+            try:
+                self._tell(Places() if behind else Places(wait=[ticket]))
+            except BaseException:
+                self._forget(ticket)
+                raise
         return place
 
     def wait(
@@ -129,7 +133,11 @@ class FairGate:
     ) -> bool:
         """Wait for the turn of a place that has none yet. As `acquire`; without a turn the place is left."""
         if learn is not None:
-            self._learn(place.ticket, learn)
+            try:
+                self._learn(place.ticket, learn)
+            except BaseException:
+                self.leave(place)
+                raise
         return self._wait(place.ticket, place, timeout, request_id)
 
     def leave(self, place: Place) -> None:
@@ -140,14 +148,8 @@ class FairGate:
                 self._release(place.ticket)
 
     def _learn(self, ticket: str, learn: Callable[[], Ask | None]) -> None:
-        """Find out what a waiter asks for. It keeps its place; when that fails it leaves."""
-        try:
-            learned = learn()
-        except BaseException:
-            with self._lock:
-                if not self._leave(ticket):  # its turn has come meanwhile
-                    self._release(ticket)
-            raise
+        """Find out what a waiter asks for. It keeps its place."""
+        learned = learn()
         if learned is None:
             return
         with self._lock:
@@ -163,7 +165,11 @@ class FairGate:
         """
         with self._lock:
             ticket = self._new_ticket(ask)
-            turns = self._turns(Places(spare=[ticket]))
+            try:
+                turns = self._turns(Places(spare=[ticket]))
+            except BaseException:
+                self._forget(ticket)
+                raise
             took = ticket in turns
             if took:
                 turns.remove(ticket)
@@ -276,6 +282,16 @@ class FairGate:
         self._asks.pop(ticket, None)
         self._tell_gone(ticket)
         return True
+
+    def _forget(self, ticket: str) -> None:
+        """Telling of a new ticket failed: it stands nowhere, and a store that knows it will hear so. The lock
+        is held.
+        """
+        if ticket in self._held:
+            self._held.remove(ticket)
+        self._waiters.pop(ticket, None)
+        self._asks.pop(ticket, None)
+        self._gone.append(ticket)
 
     def _tell_gone(self, ticket: str) -> None:
         """A ticket has left. Nobody waits until a store far away knows it. The lock is held."""

@@ -372,8 +372,12 @@ class Member:
             logger.exception("a message from another process could not be handled: %s", word)
 
     def _look_at_gates(self) -> None:
+        """The edge of what gates do: one that fails keeps nobody from the gates behind it."""
         for gate in self._watched_waits():
-            gate.look()
+            try:
+                gate.look()
+            except Exception:
+                logger.exception("a queue could not be looked at")
 
     def leave(self) -> None:
         """The process ends: what it still holds is free for others at once."""
