@@ -30,6 +30,9 @@ SETTLE_S = 0.5
 PATIENCE_S = 60.0
 """Who stood behind people for so long is served like everybody."""
 
+LOOK_S = 1.0
+"""How often who waits looks whether a limit that others set has changed."""
+
 NO_LIMIT = 1_000_000
 """The limit of a gate that keeps out nobody by number: it counts, or keeps models of a machine apart."""
 
@@ -57,12 +60,12 @@ class FairGate:
     of its arrival, and is an ordinary waiter after `patience_s` seconds. Releasing too often is an error.
     `name`: under which other processes have this gate, too; empty: it is this process's own. `one_model`: it
     is a machine's, and holders of two models are never inside at the same time. `limit` may be changed: it
-    counts from the next turn on.
+    counts from the next turn on; one that is a function is asked each time, and by those who wait.
     """
 
     def __init__(
         self,
-        limit: int,
+        limit: int | Callable[[], int],
         max_waiting: int = 0,
         cancellation: CancellationService = cancellation_service,
         settle_s: float = SETTLE_S,
@@ -70,7 +73,7 @@ class FairGate:
         name: str = "",
         one_model: bool = False,
     ) -> None:
-        self.limit, self._max_waiting, self._cancellation = limit, max_waiting, cancellation
+        self._limit, self._max_waiting, self._cancellation = limit, max_waiting, cancellation
         self._settle_s, self._patience_s, self._one_model = settle_s, patience_s, one_model
         self._lock = threading.Lock()
         self._own = uuid.uuid4().hex
@@ -82,7 +85,15 @@ class FairGate:
         """Of those inside and waiting, where it is known."""
         self._gone: list[str] = []
         """Tickets that have left, of which a store far away is still to be told."""
-        self._arrivals = 0
+        self._arrivals = self._told_limit = 0
+
+    @property
+    def limit(self) -> int:
+        return self._limit() if callable(self._limit) else self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._limit = limit
 
     def acquire(
         self,
@@ -210,7 +221,7 @@ class FairGate:
         try:
             end = None if timeout is None else time.monotonic() + timeout
             if not (waiter.behind and self._wait_behind(ticket, waiter, end)):
-                _until(waiter, end)
+                self._wait_in_line(waiter, end)
         finally:
             self._cancellation.unregister_abort_callback(request_id, leave)
             with self._lock:
@@ -220,6 +231,16 @@ class FairGate:
         if self._cancellation.is_cancelled(request_id):
             raise RequestCancelled
         return False
+
+    def _wait_in_line(self, waiter: Place, end: float | None) -> None:
+        """Until its turn, or `end` (monotonic seconds), or until it must leave."""
+        while callable(self._limit):
+            look_at = time.monotonic() + LOOK_S
+            if _until(waiter, end, look_at) or (end is not None and end <= look_at):
+                return
+            if self.limit != self._told_limit:
+                self.look()
+        _until(waiter, end)
 
     def _wait_behind(self, ticket: str, waiter: Place, end: float | None) -> bool:
         """Wait behind people. False: the waiter stands in the queue of everybody now."""
@@ -350,7 +371,8 @@ class FairGate:
             self._lock.release()
 
         try:
-            return store.turns(self._key, self.limit, told, self._one_model, free)
+            self._told_limit = limit = self.limit
+            return store.turns(self._key, limit, told, self._one_model, free)
         finally:
             if is_free:
                 self._lock.acquire()
