@@ -151,6 +151,12 @@ class FairGate:
                 raise
         return self._wait(place.ticket, place, timeout, request_id)
 
+    def is_empty_but(self, place: Place) -> bool:
+        """Whether nobody else is inside or waits, in all processes."""
+        with self._lock:
+            others = self._waiters.keys() - {place.ticket}
+        return not others and not self.count_held([self])[0] and not self._member().waiting(self._key)
+
     def leave(self, place: Place) -> None:
         """Give up a place, whether or not its turn has come."""
         with self._lock:

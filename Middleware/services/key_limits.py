@@ -168,6 +168,13 @@ class TurnLine:
         """Whether the gate at which it waits has heard of it: who stands behind is told of later."""
         return not self._places[-1][1].behind
 
+    @property
+    def only_settles(self) -> bool:
+        """Whether it waits for nobody that is there, only for people who might still come."""
+        place = self._places[-1][1]
+        ahead = self._steps[len(self._places) - 1 :]
+        return place.behind and all(gate.is_empty_but(place) for gate, _, _ in ahead)
+
     def leave(self) -> None:
         """Give up all places and turns. May be called again."""
         while self._places:
@@ -371,7 +378,7 @@ class KeyRequest:
                 return
             self._line.check_room()
             waiting = max(self._account.waiting, self._others_waiting())
-            if waiting - replaces >= self._limits.queued:
+            if waiting - replaces >= self._limits.queued and not self._line.only_settles:
                 raise _too_many_waiting(self.name, self._limits.queued)
             self._account.lines.add(self._line)
 

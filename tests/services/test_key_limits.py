@@ -287,6 +287,29 @@ class TestQueued:
         with pytest.raises(RateLimited, match="the key ann may not have requests waiting"):
             limiter.request(asker(concurrent=1, queued=0)).admit()
 
+    @pytest.mark.parametrize("limits", [{}, {"concurrent": 1}], ids=["at-the-server", "at-the-key"])
+    def test_a_task_that_waits_for_nobody_is_not_waiting(self, cancellation, clock, limits):
+        """Front ends ask for titles and tags: such a request lets people go first for a moment, even where
+        there are none. Beside another one, or somebody who is answered, it would have to wait.
+        """
+        limiter = KeyLimiter(FairGate(1, cancellation=cancellation), cancellation, clock)
+        who = asker(queued=0, **limits)
+        task = limiter.request(who, behind=True)
+        task.admit()
+        with pytest.raises(RateLimited):
+            limiter.request(who, behind=True).admit()
+        assert task.wait(PATIENCE_S, "", nothing)
+        with pytest.raises(RateLimited):
+            limiter.request(who, behind=True).admit()
+
+    def test_a_task_waits_for_another_keys_request(self, cancellation, clock):
+        """At the gate of the server, behind its own key's."""
+        gate = FairGate(1, cancellation=cancellation)
+        limiter = KeyLimiter(gate, cancellation, clock)
+        gate.acquire()
+        with pytest.raises(RateLimited):
+            limiter.request(asker(queued=0, concurrent=1), behind=True).admit()
+
     def test_whatever_they_wait_for(self, cancellation, clock):
         """The gate of the server too."""
         gate = FairGate(1, cancellation=cancellation)
