@@ -284,11 +284,12 @@ def _entry(found: Mapping[str, Any]) -> KeyEntry:
 
 
 def _limits(found: Mapping[str, Any]) -> KeyLimits:
+    whole = {name: int(value) for name, value in found.items() if name != "costPerDay"}  # 1e6 is whole, too
     return KeyLimits(
-        concurrent=found.get("concurrent"),
-        queued=found.get("queued", QUEUED),
-        requests_per_minute=found.get("requestsPerMinute"),
-        tokens_per_day=found.get("tokensPerDay"),
+        concurrent=whole.get("concurrent"),
+        queued=whole.get("queued", QUEUED),
+        requests_per_minute=whole.get("requestsPerMinute"),
+        tokens_per_day=whole.get("tokensPerDay"),
         cost_per_day=MappingProxyType(dict(found.get("costPerDay", {}))),
     )
 

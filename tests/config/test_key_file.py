@@ -8,7 +8,14 @@ from datetime import date, datetime, time, timedelta, timezone
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.key_file import KeyLimits, digest_of, is_key_folder, lost_patterns, read_keys
+from Middleware.config.key_file import (
+    KeyLimits,
+    digest_of,
+    is_key_folder,
+    limits_json,
+    lost_patterns,
+    read_keys,
+)
 
 SHA = "1ab4571f0fc76f3e7b00c8cf04a7373a4d23c2d4a0e4c69105b50809248b3e82"
 ONE = {"name": "one", "sha256": SHA, "users": ["*"]}
@@ -46,6 +53,16 @@ def test_an_entry_with_all_its_fields():
         "background",
         "X-User",
         True,
+    )
+
+
+def test_a_limit_with_an_exponent_is_a_whole_number():
+    """As it is told to clients, too: JSON knows one kind of number."""
+    text = json.dumps({"keys": [{**ONE, "limits": {"concurrent": 2.0, "queued": 0.0}}]})
+    text = text.replace('"queued"', '"requestsPerMinute": 1e3, "tokensPerDay": 1e6, "queued"')
+    (entry,) = read_keys(text.encode())
+    assert repr(limits_json(entry.limits)) == (
+        "{'concurrent': 2, 'queued': 0, 'requestsPerMinute': 1000, 'tokensPerDay': 1000000}"
     )
 
 

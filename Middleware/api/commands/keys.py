@@ -208,7 +208,8 @@ def _limit(name: str, value: str) -> Any:
     if name == "costPerDay":
         parts = (one.rpartition(":") for one in value.split(","))
         return {currency.strip() or "USD": _number(amount) for currency, _, amount in parts}
-    return _number(value)
+    number = _number(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 def _number(text: str) -> Any:

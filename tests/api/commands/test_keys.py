@@ -98,6 +98,10 @@ class TestAdd:
         )
         assert given.cost_per_day == {"USD": 2.5, "EUR": 1}
 
+    def test_a_limit_with_an_exponent_is_written_as_a_whole_number(self, keys):
+        assert keys("add", "a", "users=bob", "tokensPerDay=1e6", "concurrent=2.0")[0] == 0
+        assert '"limits": {"tokensPerDay": 1000000, "concurrent": 2}' in keys.path.read_text()
+
     def test_comments_and_other_entries_stay(self, keys):
         keys("add", "one", "users=bob")
         keys.path.write_text("// ours\n" + keys.path.read_text())
