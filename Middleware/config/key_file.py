@@ -257,12 +257,17 @@ def _found_twice(values: Sequence[str], field_name: str, file: str) -> Iterator[
             yield Finding(file, f"/keys/{index}/{field_name}", ERROR, why)
 
 
+_LATEST_DAY = date.max - timedelta(days=1)
+"""Python knows no day behind the one after it."""
+
+
 def _expiry(text: str | None) -> float | None:
     """Unix seconds from which on the key has expired. Raises ValueError."""
     if text is None:
         return None
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
-        return datetime.combine(date.fromisoformat(text) + timedelta(days=1), time()).timestamp()
+        last_day = min(date.fromisoformat(text), _LATEST_DAY)
+        return datetime.combine(last_day + timedelta(days=1), time()).timestamp()
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a time needs its zone")

@@ -102,6 +102,13 @@ def test_a_date_is_its_last_day():
     assert not entry.has_expired(end - 1) and entry.has_expired(end)
 
 
+@pytest.mark.parametrize("text", ["9999-12-30", "9999-12-31"])
+def test_the_last_days_that_there_are(text):
+    """Written by whoever means: never."""
+    (entry,) = entries({**ONE, "expires": text})
+    assert not entry.has_expired(datetime(9998, 12, 31).timestamp())
+
+
 @pytest.mark.parametrize("text", ["2027-06-30T18:00:00+02:00", "2027-06-30T16:00Z"])
 def test_a_time_has_its_zone(text):
     (entry,) = entries({**ONE, "expires": text})
