@@ -104,6 +104,7 @@ class ApiServer:
         self.door.observers.observe(metrics)
         self.door.note_key_request = metrics.note_key_request
         self.limiter.note_refusal = metrics.note_key_refusal
+        self.limiter.find_ring = lambda: keys.ring
         keys.note_wrong_key = metrics.note_wrong_key
         has_file = keys.ring is not None
         self._send_traces(rules)

@@ -32,6 +32,7 @@ from Middleware.common.errors import ConfigError
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.common.registry import load_all
 from Middleware.config.key_ring import has_keys_file
+from Middleware.config.keys import MOST_AT_ONCE
 from Middleware.config.loader import ConfigSnapshot, tree_of
 from Middleware.config.users import DEFAULT_PORT, UserSettings, load_user, pointer_user
 from Middleware.utilities.install_layout import data_directory, default_public, layout_notes
@@ -369,7 +370,7 @@ def _add_turns(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--concurrency",
-        type=_at_least(0),
+        type=_at_least(0, MOST_AT_ONCE),
         default=1,
         metavar="N",
         help="Run at most this many requests at once; 0 means no limit. The default is 1.",

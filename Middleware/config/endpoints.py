@@ -20,6 +20,7 @@ from Middleware.config import paths
 from Middleware.config.keys import (
     ANY,
     FLAG,
+    MOST_AT_ONCE,
     NUMBER,
     TEXT,
     TEXTS,
@@ -284,7 +285,10 @@ class EndpointConfig:
         "may be public.",
     )
     max_concurrent_requests: int | None = _of_file(
-        WHOLE, "How many requests this endpoint gets at once (each of its addresses).", minimum=1
+        WHOLE,
+        "How many requests this endpoint gets at once (each of its addresses).",
+        minimum=1,
+        maximum=MOST_AT_ONCE,
     )
     machine: str = _of_file(
         NAME,

@@ -18,12 +18,24 @@ from typing import Any
 from Middleware.common.asker import BACKGROUND, PEOPLE
 from Middleware.common.wildcards import fits
 from Middleware.config.json_positions import parse, place_findings, repeated_keys, without_comments
-from Middleware.config.keys import FLAG, TEXT, TEXTS, WHOLE, Key, object_of, object_schema, one_of
+from Middleware.config.keys import (
+    FLAG,
+    MOST_AT_ONCE,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Key,
+    object_of,
+    object_schema,
+    one_of,
+)
 from Middleware.config.paths import KEYS_FILE
 from Middleware.config.validation import ERROR, WARNING, Finding, check, errors_of, schema, state_file
 
 QUEUED = 50
 """How many requests of a name may wait where its entry does not say."""
+MOST_A_DAY = 10**15
+"""The largest limit of what is counted over a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +90,21 @@ _SECRET_HEADERS = {"authorization", "proxy-authorization", "x-api-key", "api-key
 """Headers whose values must not become a name."""
 
 LIMIT_KEYS: dict[str, Key] = {
-    "concurrent": WHOLE("How many requests may run at once.", minimum=1),
-    "queued": WHOLE("How many requests may wait for their turn; 0: none.", default=QUEUED, minimum=0),
-    "requestsPerMinute": WHOLE("How many requests a minute.", minimum=1),
-    "tokensPerDay": WHOLE("How many tokens a day: of prompts and answers, over all calls.", minimum=1),
+    "concurrent": WHOLE("How many requests may run at once.", minimum=1, maximum=MOST_AT_ONCE),
+    "queued": WHOLE(
+        "How many requests may wait for their turn; 0: none.",
+        default=QUEUED,
+        minimum=0,
+        maximum=MOST_AT_ONCE,
+    ),
+    "requestsPerMinute": WHOLE("How many requests a minute.", minimum=1, maximum=MOST_AT_ONCE),
+    "tokensPerDay": WHOLE(
+        "How many tokens a day: of prompts and answers, over all calls.", minimum=1, maximum=MOST_A_DAY
+    ),
     "costPerDay": Key(
         must={
             "type": "object",
-            "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_A_DAY},
             "propertyNames": {"pattern": _CURRENCY, "x-allowed": "a currency, such as USD"},
         }
     )('How much a day, by currency: `{"USD": 2.5}`.'),
@@ -238,12 +257,17 @@ def _found_twice(values: Sequence[str], field_name: str, file: str) -> Iterator[
             yield Finding(file, f"/keys/{index}/{field_name}", ERROR, why)
 
 
+_LATEST_DAY = date.max - timedelta(days=1)
+"""Python knows no day behind the one after it."""
+
+
 def _expiry(text: str | None) -> float | None:
     """Unix seconds from which on the key has expired. Raises ValueError."""
     if text is None:
         return None
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
-        return datetime.combine(date.fromisoformat(text) + timedelta(days=1), time()).timestamp()
+        last_day = min(date.fromisoformat(text), _LATEST_DAY)
+        return datetime.combine(last_day + timedelta(days=1), time()).timestamp()
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a time needs its zone")
@@ -265,11 +289,12 @@ def _entry(found: Mapping[str, Any]) -> KeyEntry:
 
 
 def _limits(found: Mapping[str, Any]) -> KeyLimits:
+    whole = {name: int(value) for name, value in found.items() if name != "costPerDay"}  # 1e6 is whole, too
     return KeyLimits(
-        concurrent=found.get("concurrent"),
-        queued=found.get("queued", QUEUED),
-        requests_per_minute=found.get("requestsPerMinute"),
-        tokens_per_day=found.get("tokensPerDay"),
+        concurrent=whole.get("concurrent"),
+        queued=whole.get("queued", QUEUED),
+        requests_per_minute=whole.get("requestsPerMinute"),
+        tokens_per_day=whole.get("tokensPerDay"),
         cost_per_day=MappingProxyType(dict(found.get("costPerDay", {}))),
     )
 

@@ -36,10 +36,12 @@ class KeyRing:
     entries: tuple[KeyEntry, ...] = ()
     broken: bool = False
     _by_digest: Mapping[str, KeyEntry] = field(default_factory=dict, repr=False)
+    _by_name: Mapping[str, KeyEntry] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, entries: Sequence[KeyEntry]) -> KeyRing:
-        return cls(tuple(entries), False, {entry.sha256: entry for entry in entries})
+        by_digest, by_name = {one.sha256: one for one in entries}, {one.name: one for one in entries}
+        return cls(tuple(entries), False, by_digest, by_name)
 
     def find(self, digest: str) -> KeyEntry | None:
         """The entry of a key's SHA-256, 64 hex digits in lower case."""
@@ -47,7 +49,7 @@ class KeyRing:
 
     def named(self, name: str) -> KeyEntry | None:
         """The entry of this name, as it is written."""
-        return next((entry for entry in self.entries if entry.name == name), None)
+        return self._by_name.get(name)
 
 
 _MOST_TOLD = 10

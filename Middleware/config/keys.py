@@ -50,6 +50,9 @@ Shape = Mapping[str, Any]
 """Keywords of JSON Schema (draft 2020-12) for a value."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+MOST_AT_ONCE = 2**31 - 1
+"""The largest limit of what is counted at once: every store of counts takes it."""
 _WORDS = {
     "allowed": "x-allowed",
     "open": "x-open",

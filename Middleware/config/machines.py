@@ -3,7 +3,7 @@ prompt-reuse.md 7.1."""
 
 from __future__ import annotations
 
-from Middleware.config.keys import WHOLE, Key, object_schema
+from Middleware.config.keys import MOST_AT_ONCE, WHOLE, Key, object_schema
 from Middleware.config.loader import ConfigSnapshot
 from Middleware.config.paths import MACHINES_FILE
 from Middleware.config.validation import state_file
@@ -11,7 +11,11 @@ from Middleware.config.validation import state_file
 _LIMIT = "maxConcurrentRequests"
 
 MACHINE_KEYS: dict[str, Key] = {
-    _LIMIT: WHOLE("How many requests all endpoints of this machine get together at once.", minimum=1),
+    _LIMIT: WHOLE(
+        "How many requests all endpoints of this machine get together at once.",
+        minimum=1,
+        maximum=MOST_AT_ONCE,
+    ),
 }
 """Keys of one entry. The names of entries are the words that endpoints have in `machine`."""
 

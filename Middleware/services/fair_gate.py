@@ -30,6 +30,9 @@ SETTLE_S = 0.5
 PATIENCE_S = 60.0
 """Who stood behind people for so long is served like everybody."""
 
+LOOK_S = 1.0
+"""How often who waits looks whether a limit that others set has changed."""
+
 NO_LIMIT = 1_000_000
 """The limit of a gate that keeps out nobody by number: it counts, or keeps models of a machine apart."""
 
@@ -57,12 +60,12 @@ class FairGate:
     of its arrival, and is an ordinary waiter after `patience_s` seconds. Releasing too often is an error.
     `name`: under which other processes have this gate, too; empty: it is this process's own. `one_model`: it
     is a machine's, and holders of two models are never inside at the same time. `limit` may be changed: it
-    counts from the next turn on.
+    counts from the next turn on; one that is a function is asked each time, and by those who wait.
     """
 
     def __init__(
         self,
-        limit: int,
+        limit: int | Callable[[], int],
         max_waiting: int = 0,
         cancellation: CancellationService = cancellation_service,
         settle_s: float = SETTLE_S,
@@ -70,7 +73,7 @@ class FairGate:
         name: str = "",
         one_model: bool = False,
     ) -> None:
-        self.limit, self._max_waiting, self._cancellation = limit, max_waiting, cancellation
+        self._limit, self._max_waiting, self._cancellation = limit, max_waiting, cancellation
         self._settle_s, self._patience_s, self._one_model = settle_s, patience_s, one_model
         self._lock = threading.Lock()
         self._own = uuid.uuid4().hex
@@ -82,7 +85,15 @@ class FairGate:
         """Of those inside and waiting, where it is known."""
         self._gone: list[str] = []
         """Tickets that have left, of which a store far away is still to be told."""
-        self._arrivals = 0
+        self._arrivals = self._told_limit = 0
+
+    @property
+    def limit(self) -> int:
+        return self._limit() if callable(self._limit) else self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._limit = limit
 
     def acquire(
         self,
@@ -116,7 +127,11 @@ class FairGate:
         with self._lock:
             ticket = self._new_ticket(ask)
             place = self._waiters[ticket] = Place(ticket, behind, came)
-            self._tell(Places() if behind else Places(wait=[ticket]))
+            try:
+                self._tell(Places() if behind else Places(wait=[ticket]))
+            except BaseException:
+                self._forget(ticket)
+                raise
         return place
 
     def wait(
@@ -129,8 +144,18 @@ class FairGate:
     ) -> bool:
         """Wait for the turn of a place that has none yet. As `acquire`; without a turn the place is left."""
         if learn is not None:
-            self._learn(place.ticket, learn)
+            try:
+                self._learn(place.ticket, learn)
+            except BaseException:
+                self.leave(place)
+                raise
         return self._wait(place.ticket, place, timeout, request_id)
+
+    def is_empty_but(self, place: Place) -> bool:
+        """Whether nobody else is inside or waits, in all processes."""
+        with self._lock:
+            others = self._waiters.keys() - {place.ticket}
+        return not others and not self.count_held([self])[0] and not self._member().waiting(self._key)
 
     def leave(self, place: Place) -> None:
         """Give up a place, whether or not its turn has come."""
@@ -140,14 +165,8 @@ class FairGate:
                 self._release(place.ticket)
 
     def _learn(self, ticket: str, learn: Callable[[], Ask | None]) -> None:
-        """Find out what a waiter asks for. It keeps its place; when that fails it leaves."""
-        try:
-            learned = learn()
-        except BaseException:
-            with self._lock:
-                if not self._leave(ticket):  # its turn has come meanwhile
-                    self._release(ticket)
-            raise
+        """Find out what a waiter asks for. It keeps its place."""
+        learned = learn()
         if learned is None:
             return
         with self._lock:
@@ -163,7 +182,11 @@ class FairGate:
         """
         with self._lock:
             ticket = self._new_ticket(ask)
-            turns = self._turns(Places(spare=[ticket]))
+            try:
+                turns = self._turns(Places(spare=[ticket]))
+            except BaseException:
+                self._forget(ticket)
+                raise
             took = ticket in turns
             if took:
                 turns.remove(ticket)
@@ -204,7 +227,7 @@ class FairGate:
         try:
             end = None if timeout is None else time.monotonic() + timeout
             if not (waiter.behind and self._wait_behind(ticket, waiter, end)):
-                _until(waiter, end)
+                self._wait_in_line(waiter, end)
         finally:
             self._cancellation.unregister_abort_callback(request_id, leave)
             with self._lock:
@@ -214,6 +237,16 @@ class FairGate:
         if self._cancellation.is_cancelled(request_id):
             raise RequestCancelled
         return False
+
+    def _wait_in_line(self, waiter: Place, end: float | None) -> None:
+        """Until its turn, or `end` (monotonic seconds), or until it must leave."""
+        while callable(self._limit):
+            look_at = time.monotonic() + LOOK_S
+            if _until(waiter, end, look_at) or (end is not None and end <= look_at):
+                return
+            if self.limit != self._told_limit:
+                self.look()
+        _until(waiter, end)
 
     def _wait_behind(self, ticket: str, waiter: Place, end: float | None) -> bool:
         """Wait behind people. False: the waiter stands in the queue of everybody now."""
@@ -277,6 +310,16 @@ class FairGate:
         self._tell_gone(ticket)
         return True
 
+    def _forget(self, ticket: str) -> None:
+        """Telling of a new ticket failed: it stands nowhere, and a store that knows it will hear so. The lock
+        is held.
+        """
+        if ticket in self._held:
+            self._held.remove(ticket)
+        self._waiters.pop(ticket, None)
+        self._asks.pop(ticket, None)
+        self._gone.append(ticket)
+
     def _tell_gone(self, ticket: str) -> None:
         """A ticket has left. Nobody waits until a store far away knows it. The lock is held."""
         if self._footing is None or not self._footing.store.many_machines:
@@ -334,7 +377,8 @@ class FairGate:
             self._lock.release()
 
         try:
-            return store.turns(self._key, self.limit, told, self._one_model, free)
+            self._told_limit = limit = self.limit
+            return store.turns(self._key, limit, told, self._one_model, free)
         finally:
             if is_free:
                 self._lock.acquire()

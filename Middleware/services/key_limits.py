@@ -20,6 +20,7 @@ from Middleware.common.costs import MILLION, Cost, decimal_text
 from Middleware.common.errors import RateLimited
 from Middleware.common.request_context import RequestContext, current_request
 from Middleware.config.key_file import KeyEntry, KeyLimits
+from Middleware.config.key_ring import KeyRing
 from Middleware.services.cancellation_service import CancellationService, cancellation_service
 from Middleware.services.fair_gate import NO_LIMIT, FairGate, Place
 from Middleware.services.history_sums import day_start
@@ -167,6 +168,13 @@ class TurnLine:
         """Whether the gate at which it waits has heard of it: who stands behind is told of later."""
         return not self._places[-1][1].behind
 
+    @property
+    def only_settles(self) -> bool:
+        """Whether it waits for nobody that is there, only for people who might still come."""
+        place = self._places[-1][1]
+        ahead = self._steps[len(self._places) - 1 :]
+        return place.behind and all(gate.is_empty_but(place) for gate, _, _ in ahead)
+
     def leave(self) -> None:
         """Give up all places and turns. May be called again."""
         while self._places:
@@ -176,16 +184,27 @@ class TurnLine:
 
 class KeyAccount:
     """One key of the file in this process. `gate`: holds its requests from their turn to their end, those of
-    all processes; a process that is alone leaves it out for a key without `concurrent`.
+    all processes; a process that is alone leaves it out for a key without `concurrent`. `places(account)`:
+    how many it may have now; None: any number.
     """
 
-    def __init__(self, name: str, cancellation: CancellationService) -> None:
-        self.gate = FairGate(NO_LIMIT, cancellation=cancellation, name=f"key {name}")
+    def __init__(
+        self, name: str, cancellation: CancellationService, places: Callable[[KeyAccount], int | None]
+    ) -> None:
+        self.name, self._places = name, places
+        self.entry: KeyEntry | None = None
+        """With which its last request came."""
+        self.gate = FairGate(self._turns, cancellation=cancellation, name=f"key {name}")
         self.lock = threading.Lock()
         self.ungated = 0
         """Its requests of this process that need no turn of the gate, as there is no limit."""
         self.lines: set[TurnLine] = set()
         """Of its requests of this process that had to wait."""
+
+    def _turns(self) -> int:
+        """How many the gate may give at once: what began without one takes a place, too."""
+        places = self._places(self)
+        return NO_LIMIT if places is None else max(0, places - self.ungated)
 
     @property
     def waiting(self) -> int:
@@ -212,7 +231,8 @@ class KeyNumbers(NamedTuple):
 class KeyLimiter:
     """The limits of one server. `gate`: of all requests; None: there is none. `clock`: Unix seconds.
 
-    `note_refusal(name, limit)` is called for each request that is over a limit.
+    `note_refusal(name, limit)` is called for each request that is over a limit. `find_ring()`: the entries
+    that are in force, also for those who wait; None: the entries of the last requests are.
     """
 
     def __init__(
@@ -223,6 +243,7 @@ class KeyLimiter:
     ) -> None:
         self.gate, self.cancellation, self.clock = gate, cancellation, clock
         self.note_refusal: Callable[[str, str], object] = lambda name, limit: None
+        self.find_ring: Callable[[], KeyRing | None] = lambda: None
         self._accounts: dict[str, KeyAccount] = {}
         self._lock = threading.Lock()
         self._has_said = False
@@ -231,8 +252,14 @@ class KeyLimiter:
         with self._lock:
             account = self._accounts.get(name)
             if account is None:
-                account = self._accounts[name] = KeyAccount(name, self.cancellation)
+                account = self._accounts[name] = KeyAccount(name, self.cancellation, self._places)
             return account
+
+    def _places(self, account: KeyAccount) -> int | None:
+        """How many requests of a key may run at once; None: any number."""
+        ring = self.find_ring()
+        entry = account.entry if ring is None else ring.named(account.name)
+        return None if entry is None else entry.limits.concurrent
 
     def request(
         self,
@@ -247,7 +274,7 @@ class KeyLimiter:
         `TurnLine`. `takes_turn`: it also needs a turn of the server's gate, for what `ask` says.
         """
         account, concurrent = self.account(asker.name), asker.entry.limits.concurrent
-        account.gate.limit = concurrent or NO_LIMIT
+        account.entry = asker.entry
         steps: list[tuple[FairGate, Ask | None, bool]] = []
         if concurrent or self.cancellation.member().is_joined_with_others:
             own = Ask(name=asker.turn_name)  # within a key no class goes first
@@ -351,7 +378,7 @@ class KeyRequest:
                 return
             self._line.check_room()
             waiting = max(self._account.waiting, self._others_waiting())
-            if waiting - replaces >= self._limits.queued:
+            if waiting - replaces >= self._limits.queued and not self._line.only_settles:
                 raise _too_many_waiting(self.name, self._limits.queued)
             self._account.lines.add(self._line)
 

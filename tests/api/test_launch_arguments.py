@@ -182,6 +182,7 @@ class TestServer:
         "words",
         [
             ("--concurrency", "-1"),
+            ("--concurrency", "2147483648"),
             ("--concurrency-timeout", "0"),
             ("--concurrency-timeout", "nan"),
             ("--concurrency-level", "x"),

@@ -8,7 +8,14 @@ from datetime import date, datetime, time, timedelta, timezone
 import pytest
 
 from Middleware.common.errors import ConfigError
-from Middleware.config.key_file import KeyLimits, digest_of, is_key_folder, lost_patterns, read_keys
+from Middleware.config.key_file import (
+    KeyLimits,
+    digest_of,
+    is_key_folder,
+    limits_json,
+    lost_patterns,
+    read_keys,
+)
 
 SHA = "1ab4571f0fc76f3e7b00c8cf04a7373a4d23c2d4a0e4c69105b50809248b3e82"
 ONE = {"name": "one", "sha256": SHA, "users": ["*"]}
@@ -49,6 +56,16 @@ def test_an_entry_with_all_its_fields():
     )
 
 
+def test_a_limit_with_an_exponent_is_a_whole_number():
+    """As it is told to clients, too: JSON knows one kind of number."""
+    text = json.dumps({"keys": [{**ONE, "limits": {"concurrent": 2.0, "queued": 0.0}}]})
+    text = text.replace('"queued"', '"requestsPerMinute": 1e3, "tokensPerDay": 1e6, "queued"')
+    (entry,) = read_keys(text.encode())
+    assert repr(limits_json(entry.limits)) == (
+        "{'concurrent': 2, 'queued': 0, 'requestsPerMinute': 1000, 'tokensPerDay': 1000000}"
+    )
+
+
 def test_what_holds_without_a_field():
     (entry,) = entries(ONE)
     assert entry.limits == KeyLimits() and entry.limits.queued == 50
@@ -85,6 +102,13 @@ def test_a_date_is_its_last_day():
     assert not entry.has_expired(end - 1) and entry.has_expired(end)
 
 
+@pytest.mark.parametrize("text", ["9999-12-30", "9999-12-31"])
+def test_the_last_days_that_there_are(text):
+    """Written by whoever means: never."""
+    (entry,) = entries({**ONE, "expires": text})
+    assert not entry.has_expired(datetime(9998, 12, 31).timestamp())
+
+
 @pytest.mark.parametrize("text", ["2027-06-30T18:00:00+02:00", "2027-06-30T16:00Z"])
 def test_a_time_has_its_zone(text):
     (entry,) = entries({**ONE, "expires": text})
@@ -98,6 +122,14 @@ FAULTS = {
     "null": ({**ONE, "limits": {"concurrent": None}}, r"limits\.concurrent: found null"),
     "flag-for-a-number": ({**ONE, "limits": {"concurrent": True}}, "a whole number"),
     "none-at-once": ({**ONE, "limits": {"concurrent": 0}}, "1 or more"),
+    "too-many-at-once": ({**ONE, "limits": {"concurrent": 10**19}}, "allowed: 2147483647 or less"),
+    "too-many-waiting": ({**ONE, "limits": {"queued": 2**31}}, "allowed: 2147483647 or less"),
+    "too-many-a-minute": ({**ONE, "limits": {"requestsPerMinute": 10**400}}, "allowed: 2147483647 or less"),
+    "too-many-a-day": ({**ONE, "limits": {"tokensPerDay": 10**16}}, "allowed: 1000000000000000 or less"),
+    "cost-too-large": (
+        {**ONE, "limits": {"costPerDay": {"USD": 1e300}}},
+        "allowed: 1000000000000000 or less",
+    ),
     "text-for-a-number": ({**ONE, "limits": {"tokensPerDay": "5"}}, "a whole number"),
     "cost-of-nothing": ({**ONE, "limits": {"costPerDay": {"USD": 0}}}, "more than 0"),
     "no-currency": ({**ONE, "limits": {"costPerDay": {"US D": 1}}}, "a currency, such as USD"),

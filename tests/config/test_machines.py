@@ -41,12 +41,13 @@ def test_the_limit_of_a_machine(said):
         ({"desk": {"maxConcurrentRequests": 1}}, []),
         ({}, []),
         ({"desk": {"maxConcurrentRequests": 0}}, ["error"]),
+        ({"desk": {"maxConcurrentRequests": 2**31}}, ["error"]),
         ({"desk": {"maxConcurrentRequests": "1"}}, ["error"]),
         ({"desk": 1}, ["error"]),
         ({"desk": {"maxRequests": 1}}, ["warning"]),
         ([], ["error"]),
     ],
-    ids=["limit", "empty", "none-at-once", "text", "no-object", "unknown-key", "list"],
+    ids=["limit", "empty", "none-at-once", "too-many", "text", "no-object", "unknown-key", "list"],
 )
 def test_the_file_is_checked(content, levels):
     assert [finding.level for finding in check_file("Machines.json", content)] == levels

@@ -58,6 +58,45 @@ def test_releasing_too_often_is_an_error(gate):
         gate.release()
 
 
+class TestStoreThatFails:
+    """With an error that nobody foresaw, once."""
+
+    @pytest.fixture
+    def gate(self):
+        store = MemoryStore()
+        ask, failures = store.turns, [OverflowError("too large")]
+
+        def turns(*given):
+            if failures:
+                raise failures.pop()
+            return ask(*given)
+
+        store.turns = turns
+        member = Member(store)
+        return FairGate(1, cancellation=CancellationService(member=lambda: member))
+
+    @pytest.mark.parametrize("enter", [FairGate.acquire, FairGate.take_spare, FairGate.line_up])
+    def test_leaves_no_place_behind(self, gate, enter):
+        """Nobody would ever take it, or give it back."""
+        with pytest.raises(OverflowError):
+            enter(gate, ask=Ask(name="ann"))
+        assert not gate.busy and not gate._asks
+        assert gate.acquire(blocking=False)
+
+    def test_leaves_no_place_of_one_who_finds_out_what_it_needs(self, cancellation):
+        """Who learns its machine while it waits tells of itself a second time."""
+        gate = FairGate(1, cancellation=cancellation)
+        gate.acquire()
+
+        def learn():
+            cancellation.member().footing(gate).store.turns = None
+            return Ask("desk", "small")
+
+        with pytest.raises(TypeError):
+            gate.acquire(learn=learn)
+        assert gate.waiting == 0
+
+
 def test_waiters_are_served_in_order(gate):
     """Whoever came first goes first."""
     gate.acquire()

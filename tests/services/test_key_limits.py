@@ -14,6 +14,8 @@ from Middleware.common.costs import Cost
 from Middleware.common.errors import RateLimited, RequestCancelled, ServerBusy
 from Middleware.common.request_context import RequestContext, enter_request
 from Middleware.config.key_file import KeyEntry, KeyLimits
+from Middleware.config.key_ring import KeyRing
+from Middleware.services import fair_gate
 from Middleware.services.cancellation_service import CancellationService
 from Middleware.services.fair_gate import FairGate
 from Middleware.services.key_limits import (
@@ -31,6 +33,7 @@ from Middleware.services.key_limits import (
     seconds_to_midnight,
 )
 from Middleware.services.shared_state.member import Member
+from Middleware.services.shared_state.store import MemoryStore, Tables
 from Middleware.services.shared_state.turns import Ask
 from tests.clock import Clock
 from tests.patience import PATIENCE_S, wait_until
@@ -61,6 +64,11 @@ def asker(name="ann", *, turns="", priority="people", **limits):
     return Asker(name, f"key {name}", "secret", entry, turns)
 
 
+def limiter_of_member(member, clock):
+    service = CancellationService(member=lambda: member)
+    return KeyLimiter(None, service, clock)
+
+
 def nothing():
     return None
 
@@ -68,6 +76,11 @@ def nothing():
 def has_turn(request):
     """Whether its turn has come, without waiting."""
     return request.wait(0, "", nothing)
+
+
+def has_its_turn(request):
+    """The same of one that goes on waiting where it has not come."""
+    return request._line.enter()
 
 
 class TestTexts:
@@ -178,6 +191,79 @@ class TestConcurrent:
         assert all(map(has_turn, requests))
 
 
+class TestEdits:
+    """Of `concurrent`, in a file that is in force while requests run and wait (keys.md 1)."""
+
+    @pytest.fixture
+    def put(self, limiter, monkeypatch):
+        """put(concurrent=2): the entry that holds from now on. It gives who asks with it."""
+        monkeypatch.setattr(fair_gate, "LOOK_S", 0.001)
+
+        def put(**limits):
+            given = asker(**limits)
+            ring = KeyRing.of([given.entry])
+            limiter.find_ring = lambda: ring
+            return given
+
+        return put
+
+    @pytest.mark.parametrize("limits", [{"concurrent": 2}, {}], ids=["raised", "removed"])
+    def test_who_waits_already_gets_the_new_places(self, limiter, put, limits):
+        """Nobody has left, and nobody else has come."""
+        who = put(concurrent=1)
+        first, second = limiter.request(who), limiter.request(who)
+        first.admit()
+        second.admit()
+        served = threading.Event()
+        thread = threading.Thread(target=lambda: second.wait(PATIENCE_S, "", nothing) and served.set())
+        thread.start()
+        put(**limits)
+        assert served.wait(PATIENCE_S)
+        thread.join(PATIENCE_S)
+
+    def test_a_lowered_limit_counts_for_whoever_leaves_next(self, limiter, put):
+        """The place of one that ends is not given on while there are more than the file allows."""
+        who = put(concurrent=2)
+        first, second, third = (limiter.request(who) for _ in range(3))
+        for request in (first, second, third):
+            request.admit()
+        put(concurrent=1)
+        first.end()
+        assert not has_its_turn(third)
+        second.end()
+        assert has_its_turn(third)
+
+    def test_what_began_without_a_limit_counts_under_a_new_one(self, limiter, put):
+        """It takes a place until it ends."""
+        first = limiter.request(put())
+        first.admit()
+        second = limiter.request(put(concurrent=1))
+        second.admit()
+        assert not has_its_turn(second)
+        first.end()
+        assert second.wait(PATIENCE_S, "", nothing)
+
+    def test_no_process_goes_by_an_older_limit(self, put, clock):
+        """A process in which the key has no new request gives its places on by the file, too."""
+        tables = Tables()
+        limiters = [limiter_of_member(Member(MemoryStore(name, tables)), clock) for name in ("one", "two")]
+        for limiter in limiters:
+            limiter.find_ring = lambda: rings[-1]
+        rings = [KeyRing.of([asker(concurrent=2).entry])]
+        here, there = limiters
+        first, second, third = (one.request(asker(concurrent=2)) for one in (here, here, there))
+        for request in (first, second, third):
+            request.admit()
+        rings.append(KeyRing.of([asker(concurrent=1).entry]))
+        first.end()
+        there.account("ann").gate.look()
+        assert not has_its_turn(third)
+        second.end()
+        there.account("ann").gate.look()
+        assert has_its_turn(third)
+        third.end()
+
+
 class TestQueued:
     def test_so_many_may_wait(self, limiter):
         """The next is refused at once."""
@@ -200,6 +286,29 @@ class TestQueued:
         limiter.request(asker(concurrent=1, queued=0)).admit()
         with pytest.raises(RateLimited, match="the key ann may not have requests waiting"):
             limiter.request(asker(concurrent=1, queued=0)).admit()
+
+    @pytest.mark.parametrize("limits", [{}, {"concurrent": 1}], ids=["at-the-server", "at-the-key"])
+    def test_a_task_that_waits_for_nobody_is_not_waiting(self, cancellation, clock, limits):
+        """Front ends ask for titles and tags: such a request lets people go first for a moment, even where
+        there are none. Beside another one, or somebody who is answered, it would have to wait.
+        """
+        limiter = KeyLimiter(FairGate(1, cancellation=cancellation), cancellation, clock)
+        who = asker(queued=0, **limits)
+        task = limiter.request(who, behind=True)
+        task.admit()
+        with pytest.raises(RateLimited):
+            limiter.request(who, behind=True).admit()
+        assert task.wait(PATIENCE_S, "", nothing)
+        with pytest.raises(RateLimited):
+            limiter.request(who, behind=True).admit()
+
+    def test_a_task_waits_for_another_keys_request(self, cancellation, clock):
+        """At the gate of the server, behind its own key's."""
+        gate = FairGate(1, cancellation=cancellation)
+        limiter = KeyLimiter(gate, cancellation, clock)
+        gate.acquire()
+        with pytest.raises(RateLimited):
+            limiter.request(asker(queued=0, concurrent=1), behind=True).admit()
 
     def test_whatever_they_wait_for(self, cancellation, clock):
         """The gate of the server too."""

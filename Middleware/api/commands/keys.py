@@ -143,9 +143,7 @@ def _add(path: Path, words: Sequence[str]) -> int:
         raise _WrongWords("add: give a NAME and users=..., for example: --keys add ann-laptop users=ann")
     fields = _fields_of(words[1:])
     given = fields.pop("key", None)
-    key = new_key() if given is None else sys.stdin.read().strip()
-    if not key:
-        raise _WrongWords("add: no key came from the standard input")
+    key = new_key() if given is None else _key_of(sys.stdin.read())
     entry = {"name": words[0], "sha256": digest_of(key), **fields}
     users = _users_for(entry)
     _refuse_discussion(entry, users)
@@ -164,6 +162,16 @@ def _add(path: Path, words: Sequence[str]) -> int:
     _tell(f"{words[0]} was added to {path}")
     _tell_of_memories(_entry_of(path, words[0]), _entries_of(path), users)
     return 0
+
+
+def _key_of(text: str) -> str:
+    """The key that was piped. Raises _WrongWords for a text that no client can send."""
+    key = text.removeprefix("\ufeff").strip()  # editors of Windows begin a file with it
+    if not key:
+        raise _WrongWords("add: no key came from the standard input")
+    if len(key.splitlines()) > 1 or "\0" in key:
+        raise _WrongWords("add: the standard input is not one line of text, allowed: one key in UTF-8")
+    return key
 
 
 def _entry_of(path: Path, name: str) -> KeyEntry:
@@ -206,9 +214,23 @@ def _value(name: str, value: str) -> Any:
 
 def _limit(name: str, value: str) -> Any:
     if name == "costPerDay":
-        parts = (one.rpartition(":") for one in value.split(","))
-        return {currency.strip() or "USD": _number(amount) for currency, _, amount in parts}
-    return _number(value)
+        return _cost(value)
+    number = _number(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+def _cost(value: str) -> dict[str, Any]:
+    """`USD:2.5,EUR:1`: currency -> amount. Raises _WrongWords for a currency that stands there twice."""
+    amounts: dict[str, Any] = {}
+    for one in value.split(","):
+        currency, _, amount = one.rpartition(":")
+        currency = currency.strip() or "USD"
+        if currency in amounts:
+            raise _WrongWords(
+                f"add: found {currency} twice in costPerDay={value}, allowed: each currency once"
+            )
+        amounts[currency] = _number(amount)
+    return amounts
 
 
 def _number(text: str) -> Any:

@@ -105,6 +105,7 @@ class Member:
 
     def put(self, kind: str, key: str, value: str) -> str | None:
         """Write a record, over anybody's. The value that was there before, of whatever living process."""
+        key = _writable(key)
         self._keep()
         with self._lock:
             mine = self._mine.get((kind, key))
@@ -117,6 +118,7 @@ class Member:
 
     def add(self, kind: str, key: str, value: str) -> bool:
         """Write a record. False: this process, or another one that lives, has one there."""
+        key = _writable(key)
         self._keep()
         with self._lock:
             if (kind, key) in self._mine:
@@ -131,11 +133,13 @@ class Member:
 
     def find(self, kind: str, key: str) -> str | None:
         """The value of a record of any living process."""
+        key = _writable(key)
         mine = self._mine.get((kind, key))
         return self._ask_store(lambda store: store.find(kind, key)) if mine is None else mine
 
     def remove(self, kind: str, key: str, value: str) -> None:
         """This process has no such record any more. Another value, or another's record, stays."""
+        key = _writable(key)
         self._keep()
         with self._lock:
             if self._mine.get((kind, key)) != value:
@@ -237,7 +241,7 @@ class Member:
 
     def tell(self, message: str) -> None:
         """Send a text to all processes."""
-        self._ask_store(lambda store: store.tell(message))
+        self._ask_store(lambda store: store.tell(_writable(message)))
 
     def footing(self, gate: Waiting) -> Footing:
         """What a gate is to tell of its tickets to. One that it does not know yet is told all of them."""
@@ -372,8 +376,12 @@ class Member:
             logger.exception("a message from another process could not be handled: %s", word)
 
     def _look_at_gates(self) -> None:
+        """The edge of what gates do: one that fails keeps nobody from the gates behind it."""
         for gate in self._watched_waits():
-            gate.look()
+            try:
+                gate.look()
+            except Exception:
+                logger.exception("a queue could not be looked at")
 
     def leave(self) -> None:
         """The process ends: what it still holds is free for others at once."""
@@ -406,6 +414,13 @@ class Member:
         logger.info("this process works together with the others again")
         self.do_soon(self._tell_all_sums)
         return True
+
+
+def _writable(text: str) -> str:
+    """The text as a store far away can hold it. JSON of a client may hold half of a surrogate pair, which is
+    no UTF-8: it would fail there, in Redis together with what others ask at that moment.
+    """
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 _store: Callable[[str], SharedStore | None] = lambda owner: None  # noqa: E731

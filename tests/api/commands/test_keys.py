@@ -57,6 +57,8 @@ WRONG = {
     "wrong flag": (("a", "users=bob", "metrics=1"), 2),
     "key in the command line": (("a", "users=bob", "key=secret"), 2),
     "no key on stdin": (("a", "users=bob", "key=-"), 2),
+    "currency twice": (("a", "users=bob", "costPerDay=USD:1,EUR:1,USD:2"), 2),
+    "currency twice, once without a name": (("a", "users=bob", "costPerDay=1,USD:2"), 2),
     "name in use": (("ONE", "users=bob"), 1),
 }
 
@@ -98,6 +100,10 @@ class TestAdd:
         )
         assert given.cost_per_day == {"USD": 2.5, "EUR": 1}
 
+    def test_a_limit_with_an_exponent_is_written_as_a_whole_number(self, keys):
+        assert keys("add", "a", "users=bob", "tokensPerDay=1e6", "concurrent=2.0")[0] == 0
+        assert '"limits": {"tokensPerDay": 1000000, "concurrent": 2}' in keys.path.read_text()
+
     def test_comments_and_other_entries_stay(self, keys):
         keys("add", "one", "users=bob")
         keys.path.write_text("// ours\n" + keys.path.read_text())
@@ -108,6 +114,21 @@ class TestAdd:
         status, out, err = keys("add", "old", "users=bob", "key=-", stdin="a-key-that-was-there-before\n")
         assert (status, out) == (0, "") and "WARNING" not in err
         assert keys.entries()["old"].sha256 == digest_of("a-key-that-was-there-before")
+
+    @pytest.mark.parametrize(
+        "stdin", ["\ufeffa-key-that-was-there-before\r\n", " a-key-that-was-there-before"]
+    )
+    def test_what_stands_around_it_in_its_file_is_no_part_of_it(self, keys, stdin):
+        """The mark that editors of Windows put in front, blanks, the end of the line."""
+        keys("add", "old", "users=bob", "key=-", stdin=stdin)
+        assert keys.entries()["old"].sha256 == digest_of("a-key-that-was-there-before")
+
+    @pytest.mark.parametrize("stdin", ["one-key-of-two\ntwo-keys\n", "k\0e\0y\0", "one\u2028two"])
+    def test_what_no_client_can_send_is_no_key(self, keys, stdin):
+        """Its digest would open the server to nobody."""
+        status, _, said = keys("add", "old", "users=bob", "key=-", stdin=stdin)
+        assert status == 2 and "allowed: one key in UTF-8" in said and "two" not in said
+        assert not keys.path.exists()
 
     def test_a_short_one_is_a_warning(self, keys):
         assert "WARNING" in keys("add", "old", "users=bob", "key=-", stdin="secret")[2]

@@ -73,6 +73,12 @@ class LookedAt:
         self.looks += 1
 
 
+class FailingGate(LookedAt):
+    def look(self):
+        super().look()
+        raise OverflowError("too large")
+
+
 @pytest.fixture
 def clock():
     return Clock(1000.0)
@@ -354,6 +360,15 @@ class TestListening:
         member.listen_once(0)
         assert heard == ["a"]
         assert "a message from another process could not be handled: odd" in caplog.messages
+
+    def test_a_gate_that_fails_keeps_nobody_from_the_gates_behind_it(self, member, caplog):
+        """Each has its own turns; what went wrong is in the log."""
+        gates = [LookedAt(), FailingGate(), LookedAt()]
+        for gate in gates:
+            member.footing(gate)
+        member.listen_once(0)
+        assert [gate.looks for gate in gates] == [1, 1, 1]
+        assert "a queue could not be looked at" in caplog.messages
 
     def test_it_waits_a_second_for_a_message(self, member, store):
         """So long, and it looks whether anything else is due."""

@@ -85,6 +85,16 @@ class TestCancellation:
         one.cancellation.acknowledge_cancellation("r")
         assert eventually(lambda: not two.cancellation.is_running_of("r", "key ann"))
 
+    def test_half_of_a_surrogate_pair_is_an_id_like_any(self, processes):
+        """JSON of a client can hold one. It is no UTF-8, and no store of texts takes it as it is."""
+        one, two = processes
+        assert not two.cancellation.is_running("\ud800")
+        one.cancellation.begin("\ud800", "ann")
+        assert two.cancellation.is_running_of("\ud800", "ann")
+        two.cancellation.request_cancellation("\ud800x", "\udfff")
+        one.cancellation.acknowledge_cancellation("\ud800")
+        assert eventually(lambda: not two.cancellation.is_running("\ud800"))
+
     def test_a_message_that_comes_too_late(self, processes):
         """Leaves no trace."""
         one, two = processes
@@ -107,6 +117,15 @@ class TestKeys:
         two.cancellation.begin("second")
         assert two.keys.admit("anon:k", "second") == "first"
         assert aborted.wait(PATIENCE_S)
+
+    def test_half_of_a_surrogate_pair_is_a_key_like_any(self, processes):
+        """As the `genkey` of a request to KoboldCpp can be one."""
+        one, two = processes
+        one.cancellation.begin("r1")
+        assert one.keys.admit("anon:\ud800", "r1") is None
+        assert two.keys.is_held("anon:\ud800") and not two.keys.is_held("anon:\ud801")
+        one.keys.release("anon:\ud800", "r1")
+        assert eventually(lambda: not two.keys.is_held("anon:\ud800"))
 
     def test_the_displaced_one_takes_nothing_away(self, processes):
         """Its end leaves the binding of its successor."""

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from Middleware.config.keys import MOST_AT_ONCE
 from Middleware.services.shared_state.store import MOST_NOTES, Forgotten, MemoryStore, Note, Places
 from Middleware.services.shared_state.turns import Ask
 from tests.patience import PATIENCE_S
@@ -174,6 +175,15 @@ class TestGates:
         """Until its limit is raised."""
         assert one.turns("g", 0, Places(**{place: ["a"]})) == []
         assert one.turns("g", 1, Places()) == ["a"]
+
+    @pytest.mark.parametrize(
+        "asks", [{}, {"a": Ask(name="ann"), "b": Ask(name="bob")}], ids=["plain", "named"]
+    )
+    def test_the_largest_limit_is_one_like_any(self, one, two, asks):
+        """That a config file may hold."""
+        assert one.turns("g", MOST_AT_ONCE, Places(wait=["a"], asks=asks)) == ["a"]
+        assert two.turns("g", MOST_AT_ONCE, Places(wait=["b"], asks=asks)) == ["b"]
+        assert one.take("ann", MOST_AT_ONCE, MOST_AT_ONCE).took
 
     def test_behind_means_an_empty_gate(self, one, two):
         """Nobody inside, nobody in the queue, in no process; then one at a time."""

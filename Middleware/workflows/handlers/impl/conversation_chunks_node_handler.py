@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -109,10 +109,13 @@ class ConversationChunksNode(WorkflowNodeHandler):
     def _process(self, context: ExecutionContext, settings: Settings) -> int:
         """How many chunks were handed to the child. Another request that is at it is waited for."""
         cursor = _cursor_file(context, settings)
-        if not _due(context, settings, cursor)[1]:
+        if not _due(context, settings, _cursor_to_read(context, settings))[1]:
             return 0
         with _turn(context, cursor) as ours:
-            return self._hand_on(context, settings, cursor) if ours else 0
+            if not ours:
+                return 0
+            _take_over(_cursor_to_read(context, settings), cursor)
+            return self._hand_on(context, settings, cursor)
 
     def _hand_on(self, context: ExecutionContext, settings: Settings, cursor: Path) -> int:
         start, count = _due(context, settings, cursor)
@@ -150,8 +153,8 @@ class ConversationChunksNode(WorkflowNodeHandler):
         if not context.discussion_id:
             return []
         settings = _settings(context)
+        _, chunks = _due(context, settings, _cursor_to_read(context, settings))
         cursor = _cursor_file(context, settings)
-        _, chunks = _due(context, settings, cursor)
         return [f"would run '{settings.workflow}' for {chunks} chunk(s) and write {cursor}"]
 
 
@@ -170,11 +173,35 @@ def _settings(context: ExecutionContext) -> Settings:
 
 
 def _cursor_file(context: ExecutionContext, settings: Settings) -> Path:
+    """In a folder of the request's key, if it has one: chats of two keys may have the same id."""
+    return _cursor_in(context, settings, context.api_key_hash or "")
+
+
+def _cursor_in(context: ExecutionContext, settings: Settings, folder: str) -> Path:
     text, base = context.fill_parts(settings.directory)
     if not text.strip():
         raise ConfigError("'cursorDirectory' resolved to nothing")
     name = f"chunk_cursor_{settings.id}_{context.discussion_id}.txt"
-    return context.own_file(confined_path(os.path.join(text, name), base))
+    return context.own_file(confined_path(os.path.join(text, folder, name), base))
+
+
+def _cursor_to_read(context: ExecutionContext, settings: Settings) -> Path:
+    """The cursor; while there is none, the one from before keys had folders, if it knows this chat."""
+    cursor, before = _cursor_file(context, settings), _cursor_in(context, settings, "")
+    if cursor == before or cursor.exists():
+        return cursor
+    return before if unprocessed_range(context.messages, _done(before), 0)[0] else cursor
+
+
+def _take_over(before: Path, cursor: Path) -> None:
+    """Make a cursor of another place this one. If that fails, or another key was faster, there is none."""
+    if before == cursor:
+        return
+    with suppress(OSError):
+        cursor.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.replace(_lines_file(before), _lines_file(cursor))
+        os.replace(before, cursor)
 
 
 def _due(context: ExecutionContext, settings: Settings, cursor: Path) -> tuple[int, int]:

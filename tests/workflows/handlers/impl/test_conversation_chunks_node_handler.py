@@ -69,6 +69,45 @@ def test_without_a_place_for_locks_the_work_goes_on(bench, run, cursor, monkeypa
     ]
 
 
+class TestKeys:
+    """Chats of two keys may have the same id and the same messages (keys.md 1, memory.md 13.1)."""
+
+    @pytest.fixture
+    def run_of(self, bench, run):
+        def call(key):
+            bench.facts = {"api_key_hash": key}
+            return run()
+
+        return call
+
+    def test_each_key_has_its_own_cursor(self, bench, run_of):
+        """Without a key, too."""
+        bench.messages = talk(25)
+        assert [run_of(key) for key in ("ann", "bob", None)] == [done(2)] * 3
+        assert [run_of(key) for key in ("ann", "bob", None)] == [done(0)] * 3
+
+    def test_its_file_lies_in_the_folder_of_the_key(self, bench, run_of, cursor):
+        bench.messages = talk(10)
+        run_of("ann")
+        assert (cursor.parent / "ann" / cursor.name).exists() and not cursor.exists()
+
+    def test_an_older_cursor_is_taken_over_by_the_key_whose_chat_it_knows(self, bench, run_of, cursor):
+        """With what lies beside it. What was handed on before keys had folders is not handed on again."""
+        bench.messages = talk(25)
+        run_of(None)
+        bench.messages = talk(10, text="other")
+        assert run_of("bob") == done(1)
+        bench.messages = talk(30)
+        assert [run_of("ann"), run_of("ann")] == [done(1), done(0)]
+        assert sorted(path.name for path in cursor.parent.iterdir()) == ["ann", "bob"]
+        assert len((cursor.parent / "ann" / cursor.name).read_text().split()) == 3
+
+    def test_an_older_cursor_counts_also_while_nothing_is_due(self, bench, run_of, cursor):
+        bench.messages = talk(20)
+        run_of(None)
+        assert run_of("ann") == done(0) and cursor.exists()
+
+
 class TestVectors:
     """The vectors of the specification."""
 
