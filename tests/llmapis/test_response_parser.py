@@ -34,6 +34,15 @@ class TestOpenAi:
         parsed = parser.parse_openai({"choices": [{"delta": {"content": "a <|im"}, "finish_reason": "stop"}]})
         assert (parsed.text, parsed.is_complete) == ("a <|im", True)
 
+    def test_thoughts_of_google_in_the_content(self, parser):
+        """The mark behind them comes without the flag."""
+        flagged = {"content": "<thought>t", "extra_content": {"google": {"thought": True}}}
+        first = parser.parse_openai(flagged)
+        second = parser.parse_openai({"content": "</thought>a"})
+        parser.parse_openai(flagged)
+        last = parser.parse_openai({"choices": [{"delta": {"content": "</t"}, "finish_reason": "stop"}]})
+        assert (first.thinking, second.text, last.text) == ("t", "a", "a</t")
+
     def test_calls_are_regular_deltas(self, parser):
         """With index, id and type on the first fragment."""
         parsed = parser.parse_openai(

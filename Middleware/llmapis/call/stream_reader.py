@@ -84,9 +84,13 @@ class RepeatedForm:
         opening, ending = before + self.head, self.tail + behind
         return tokens if opening + (ending + opening).join(tokens) + ending == text else None
 
+    def unlearn(self) -> None:
+        """The next event is read as JSON, whatever it looks like."""
+        self.head = self.tail = NO_FORM
+
     def forget(self) -> None:
         """From now on every event is read as JSON."""
-        self.head = self.tail = NO_FORM
+        self.unlearn()
         self.misses = MISSES
 
 
@@ -388,6 +392,8 @@ class StreamReader:
             self._strange = self._strange or data
             self._count_bad(text)
             return False
+        if self.state.held is not None:
+            self._form.unlearn()
         if self.state.ended:
             self._end_mark()
         if (chunk is None or (not chunk["token"] and len(chunk) == 2)) and not self._handler._is_answer(data):
@@ -491,6 +497,7 @@ class StreamReader:
     def _end(self, batch: Batch) -> Batch:
         """The table "End of stream" of spec 11."""
         self.only_text = False
+        self._give_held(batch)
         final = self._pending
         if final is None:
             if self._strange is not None and not self.output and not batch:
@@ -518,6 +525,15 @@ class StreamReader:
         self.ended = True
         batch.append(final)
         return self._note_output(batch)
+
+    def _give_held(self, out: Batch) -> None:
+        """What waited for more of the answer."""
+        if self.state.held is not None:
+            text, thinking = self.state.held.rest()
+            chunk: Chunk = {"token": text, "finish_reason": None}
+            if thinking:
+                chunk["thinking"] = thinking
+            self._rich(chunk, out)
 
     def _finish_calls(self, final: Chunk) -> BackendError | None:
         """A call without arguments gets `{}`. The error that a call is whose arguments are not whole; in an

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -54,16 +55,20 @@ class OpenAi:
         message = {
             "content": "".join(answer["texts"]) or None,
             "reasoning_content": "".join(answer["thoughts"]) or None,
-            "tool_calls": [
-                {
-                    "id": f"c{index}",
-                    "type": "function",
-                    "function": {"name": name, "arguments": json.dumps(arguments)},
-                }
-                for index, (name, arguments) in enumerate(answer["calls"])
-            ],
+            "tool_calls": self.tool_calls(answer),
         }
         return {"choices": [{"message": message, "finish_reason": self.reason(answer)}]}
+
+    def tool_calls(self, answer):
+        return [
+            {
+                "index": index,
+                "id": f"c{index}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            for index, (name, arguments) in enumerate(answer["calls"])
+        ]
 
 
 class Mistral(OpenAi):
@@ -96,6 +101,28 @@ class Mistral(OpenAi):
         ]
         del message["reasoning_content"]
         return body
+
+
+class Gemini(OpenAi):
+    """Thoughts in the content, flagged; the mark behind them comes with the answer, which has no flag."""
+
+    flag: ClassVar = {"extra_content": {"google": {"thought": True}}}
+
+    def stream(self, answer):
+        mark = "</thought>" if answer["thoughts"] else ""
+        thoughts = ["<thought>", *answer["thoughts"]] if mark else []
+        deltas = [{"role": "assistant", "content": text, **self.flag} for text in thoughts]
+        deltas += [{"content": text} for text in [mark, *answer["texts"]]]
+        chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+        last = {"role": "assistant", "tool_calls": self.tool_calls(answer)}
+        chunks.append({"choices": [{"index": 0, "delta": last, "finish_reason": self.reason(answer)}]})
+        return sse(chunks) + "data: [DONE]\n\n"
+
+    def whole(self, answer):
+        text, thinking = "".join(answer["texts"]), "".join(answer["thoughts"])
+        marked = {"content": f"<thought>{thinking}</thought>{text}", **self.flag}
+        message = {**(marked if thinking else {"content": text}), "tool_calls": self.tool_calls(answer)}
+        return {"choices": [{"message": message, "finish_reason": self.reason(answer)}]}
 
 
 class Completions:
@@ -233,7 +260,7 @@ class Claude:
         }
 
 
-DIALECTS = [OpenAi, Mistral, Completions, Ollama, OllamaGenerate, Kobold, Claude]
+DIALECTS = [OpenAi, Mistral, Gemini, Completions, Ollama, OllamaGenerate, Kobold, Claude]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,13 @@ from Middleware.llmapis.dialects.event_mapping import (
 from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
 from Middleware.llmapis.dialects.loop_turns import thoughts_beside
 from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, openai_models
-from Middleware.llmapis.dialects.openai_messages import answer_form, read_message, tool_calls_of
+from Middleware.llmapis.dialects.openai_messages import (
+    GoogleThoughts,
+    answer_form,
+    read_message,
+    thoughts_in,
+    tool_calls_of,
+)
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.llm_text import LlmText
@@ -81,11 +87,12 @@ class OpenAIBackend(BaseChatCompletionsHandler):
         delta = choice.get("delta") or {}
         if len(delta) == 1 and choice.get("finish_reason") is None and not _has_numbers(data):
             content = delta.get("content")
-            if type(content) is str:
+            if type(content) is str and state.held is None:
                 return {"token": content, "finish_reason": None}
         if state.thoughts is not None:
             state.thoughts.note(delta)
-        return _rich_chunk(data, choice, delta)
+        state.held = thoughts_in(delta, state.held)
+        return _rich_chunk(data, choice, delta, state.held)
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         choice = first_choice(body, {"message": {}})
@@ -159,9 +166,11 @@ def _without_choices(data: JsonObject) -> Chunk | None:
     return None if "choices" in data else {"token": "", "finish_reason": None}
 
 
-def _rich_chunk(data: JsonObject, choice: JsonObject, delta: JsonObject) -> Chunk:
+def _rich_chunk(
+    data: JsonObject, choice: JsonObject, delta: JsonObject, thoughts: GoogleThoughts | None
+) -> Chunk:
     """A chunk that is more than a piece of text."""
-    token, thinking, refused = read_message(delta)
+    token, thinking, refused = read_message(delta, thoughts)
     chunk: Chunk = {"token": token, **finish_fields(choice.get("finish_reason"))}  # type: ignore[typeddict-item]
     native = text_of(choice.get("native_finish_reason"))
     if native and native != chunk["finish_reason"] and chunk["finish_reason"] is not None:
