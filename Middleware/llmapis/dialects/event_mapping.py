@@ -35,14 +35,22 @@ _FINISH = {
     "model_length": "length",
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
+    "sensitive": "content_filter",  # GLM
+    # Google's, of its own API and of its OpenAI route alike. Source: ai.google.dev/api, FinishReason.
     "safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "spii": "content_filter",
+    "image_safety": "content_filter",
 }
 
 
 def standard_finish(word: Any) -> str | None:
     """A backend's finish word in the standard's words; None for null, `"null"`, `"none"`, `""` and non-texts.
 
-    A word that is not known ends the answer all the same: `stop`.
+    A word that is not known ends the answer all the same: `stop`. Behind a colon stands why
+    (`content_filter: PROHIBITED_CONTENT`).
     """
     if not isinstance(word, str):
         return None
@@ -50,7 +58,7 @@ def standard_finish(word: Any) -> str | None:
     if known is not None:
         return known
     folded = word.strip().lower()
-    return None if folded in _NO_REASON else _FINISH.get(folded, "stop")
+    return None if folded in _NO_REASON else _FINISH.get(folded.partition(":")[0].rstrip(), "stop")
 
 
 def finish_fields(word: Any) -> JsonObject:

@@ -17,6 +17,7 @@ from Middleware.llmapis.dialects.event_mapping import (
     finish_fields,
     known_count,
     openai_usage,
+    standard_finish,
     text_of,
     usage_of,
 )
@@ -84,7 +85,7 @@ class OpenAIBackend(BaseChatCompletionsHandler):
         if not choices:
             return _without_choices(data)
         choice = choices[0]
-        delta = choice.get("delta") or {}
+        delta = choice.get("delta") or _text_message(choice)
         if len(delta) == 1 and choice.get("finish_reason") is None and not _has_numbers(data):
             content = delta.get("content")
             if type(content) is str and state.held is None:
@@ -96,7 +97,7 @@ class OpenAIBackend(BaseChatCompletionsHandler):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         choice = first_choice(body, {"message": {}})
-        message = choice["message"]
+        message = _whole_message(choice)
         token, thinking, refused = read_message(message)
         return answer_form(
             token,
@@ -118,6 +119,26 @@ def first_choice(body: JsonObject, empty: JsonObject) -> JsonObject:
     choices = body["choices"]
     choice: JsonObject = choices[0] if choices else empty
     return choice
+
+
+def _whole_message(choice: JsonObject) -> JsonObject:
+    """The message of a whole answer. Empty where the choice only says why the answer ended, as Google's does
+    of what a filter stopped. Raises LookupError for what is no answer."""
+    message: JsonObject | None = choice.get("message")
+    if message is not None:
+        return message
+    message = _text_message(choice)
+    has_ended = standard_finish(choice.get("finish_reason")) is not None
+    if choice.get("delta") is not None or not (message or has_ended):
+        raise LookupError("neither a message nor a reason to have none")
+    return message
+
+
+def _text_message(choice: JsonObject) -> JsonObject:
+    """The message or delta that the text of a choice is, from a server that answers as on the route for
+    texts."""
+    text = choice.get("text")
+    return {"content": text} if isinstance(text, str) and choice.get("message") is None else {}
 
 
 def ask_for_usage(payload: JsonObject, settings: HandlerSettings) -> None:
