@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from Middleware.common.types import JsonObject
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.half_characters import HalfCharacters
 from Middleware.llmapis.dialects.claude_events import ClaudeEvents
 from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, standard_finish
 from Middleware.llmapis.dialects.openai_messages import (
@@ -50,6 +51,7 @@ class LLMResponseParser:
         self._thinking, self._text = "", ""
         self._splitter = reasoning_splitter("minimax")
         self._calls = ToolCallDeltas()
+        self._halves = HalfCharacters()
         self._claude = ClaudeEvents()
         self._google: GoogleThoughts | None = None
 
@@ -92,6 +94,12 @@ class LLMResponseParser:
         return has_reasoning_marks(text)
 
     def _make_delta(self, thinking: str, text: str, calls: list[JsonObject], ended: bool) -> ParsedDelta:
+        chunk: Chunk = {"token": text, "thinking": thinking, "finish_reason": None}
+        self._halves.join(chunk)
+        self._halves.join_calls(calls)
+        if ended:
+            self._halves.release(chunk)
+        text, thinking = chunk["token"], chunk.get("thinking", "")
         self._thinking += thinking
         self._text += text
         return ParsedDelta(

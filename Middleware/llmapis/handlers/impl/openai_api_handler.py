@@ -92,7 +92,8 @@ class OpenAIBackend(BaseChatCompletionsHandler):
                 return {"token": content, "finish_reason": None}
         if state.thoughts is not None:
             state.thoughts.note(delta)
-        state.held = thoughts_in(delta, state.held)
+        if state.held is not None or "extra_content" in delta:
+            state.held = thoughts_in(delta, state.held)
         return _rich_chunk(data, choice, delta, state.held)
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
