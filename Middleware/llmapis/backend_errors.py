@@ -44,7 +44,7 @@ _KINDS = {
 }
 _NAMES_ADDRESS = frozenset((404, 405))
 _MAY_OVERFLOW = frozenset((400, 413, 422, 500))
-_FAILURE_WORDS = frozenset(("error", "network_error"))
+_FAILURE_WORDS = frozenset(("error", "network_error", "function_call_filter", "malformed_function_call"))
 _IN_BAND_KINDS = {"overloaded_error": "overloaded", "rate_limit_error": "rate_limited"}
 
 
@@ -162,7 +162,7 @@ def unrecognised_answer_error(
 
 def failed_by_word(endpoint: str, word: str | None) -> BackendError | None:
     """The error that an answer without any output is whose finish reason is a failure; None for others."""
-    if not word or word.lower() not in _FAILURE_WORDS:
+    if not word or word.partition(":")[0].strip().lower() not in _FAILURE_WORDS:
         return None
     message = f"the backend ended the answer with the finish reason '{word}'"
     return BackendError(endpoint, "stream_error", message, status=200)

@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from Middleware.common.types import JsonObject
+from Middleware.common.types import Chunk, JsonObject
+from Middleware.llmapis.call.half_characters import HalfCharacters
 from Middleware.llmapis.dialects.claude_events import ClaudeEvents
 from Middleware.llmapis.dialects.event_mapping import ToolCallDeltas, standard_finish
-from Middleware.llmapis.dialects.openai_messages import read_message, tool_calls_of
+from Middleware.llmapis.dialects.openai_messages import (
+    GoogleThoughts,
+    read_message,
+    thoughts_in,
+    tool_calls_of,
+)
 from Middleware.llmapis.reasoning_parser import has_reasoning_marks, reasoning_splitter
 
 
@@ -45,15 +51,20 @@ class LLMResponseParser:
         self._thinking, self._text = "", ""
         self._splitter = reasoning_splitter("minimax")
         self._calls = ToolCallDeltas()
+        self._halves = HalfCharacters()
         self._claude = ClaudeEvents()
+        self._google: GoogleThoughts | None = None
 
     def parse_openai(self, delta: Mapping[str, Any]) -> ParsedDelta:
         """A delta (`choices[0].delta`), or a whole chunk. MiniMax's marks in the text are reasoning."""
         choices = delta.get("choices")
         choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {"delta": delta}
         inner = _mapping(choice.get("delta"))
-        token, thinking, _ = read_message(inner)
+        self._google = thoughts_in(inner, self._google)
+        token, thinking, _ = read_message(inner, self._google)
         ended = standard_finish(choice.get("finish_reason") or inner.get("finish_reason")) is not None
+        if ended and self._google is not None:
+            token, thinking = map("".join, zip((token, thinking), self._google.rest(), strict=True))
         pieces = [self._splitter.feed(token)] if self._splitter else [("", token)]
         if ended and self._splitter:
             pieces.append(self._splitter.finish())
@@ -83,6 +94,12 @@ class LLMResponseParser:
         return has_reasoning_marks(text)
 
     def _make_delta(self, thinking: str, text: str, calls: list[JsonObject], ended: bool) -> ParsedDelta:
+        chunk: Chunk = {"token": text, "thinking": thinking, "finish_reason": None}
+        self._halves.join(chunk)
+        self._halves.join_calls(calls)
+        if ended:
+            self._halves.release(chunk)
+        text, thinking = chunk["token"], chunk.get("thinking", "")
         self._thinking += thinking
         self._text += text
         return ParsedDelta(

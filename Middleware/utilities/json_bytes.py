@@ -7,7 +7,6 @@ left to the standard library. Pure. Source: orjson, README ("Serialize").
 from __future__ import annotations
 
 import json
-import re
 from math import isfinite
 from typing import Any
 
@@ -24,13 +23,12 @@ def _orjson() -> Any:
 orjson = _orjson()
 DEEPEST = 100
 """Levels that are looked through; what is deeper is left to the standard library."""
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _HOLDERS = (dict, list, tuple)
 
 
 def encode_json(value: Any) -> bytes:
-    """UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, become U+FFFD. Raises TypeError or ValueError
-    for what is no JSON value.
+    """UTF-8 JSON; two halves of a surrogate pair become one character, lone ones, which UTF-8 cannot hold,
+    U+FFFD. Raises TypeError or ValueError for what is no JSON value.
     """
     return _written_fast(value) or _written(value)
 
@@ -53,7 +51,7 @@ def _written(value: Any) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        return _SURROGATES.sub("\ufffd", text).encode("utf-8")
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("utf-8")
 
 
 def _is_plain(value: Any) -> bool:

@@ -34,6 +34,24 @@ class TestOpenAi:
         parsed = parser.parse_openai({"choices": [{"delta": {"content": "a <|im"}, "finish_reason": "stop"}]})
         assert (parsed.text, parsed.is_complete) == ("a <|im", True)
 
+    def test_thoughts_of_google_in_the_content(self, parser):
+        """The mark behind them comes without the flag."""
+        flagged = {"content": "<thought>t", "extra_content": {"google": {"thought": True}}}
+        first = parser.parse_openai(flagged)
+        second = parser.parse_openai({"content": "</thought>a"})
+        parser.parse_openai(flagged)
+        last = parser.parse_openai({"choices": [{"delta": {"content": "</t"}, "finish_reason": "stop"}]})
+        assert (first.thinking, second.text, last.text) == ("t", "a", "a</t")
+
+    def test_a_character_in_two_halves(self, parser):
+        """Servers whose strings are UTF-16 cut so; a half at the end stays one."""
+        first = parser.parse_openai({"content": "a\ud83d", "reasoning": "t"})
+        second = parser.parse_openai({"content": "\ude00"})
+        last = parser.parse_openai({"choices": [{"delta": {"content": "\ud83d"}, "finish_reason": "stop"}]})
+        assert (first.text, first.thinking) == ("a", "t")
+        assert (second.text, second.text_delta) == ("a\U0001f600", "\U0001f600")
+        assert last.text == "a\U0001f600\ud83d"
+
     def test_calls_are_regular_deltas(self, parser):
         """With index, id and type on the first fragment."""
         parsed = parser.parse_openai(

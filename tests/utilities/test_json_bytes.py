@@ -66,6 +66,10 @@ class TestValues:
             "k\ufffd": 1,
         }
 
+    def test_both_halves_of_a_pair(self, writer):
+        """Thoughts that came in two pieces go back as they were."""
+        assert json.loads(encode_json({"content": "a\ud83d\ude00\ud83d"})) == {"content": "a\U0001f600\ufffd"}
+
     def test_keys_that_are_no_texts(self, writer):
         """A logit_bias by token number."""
         assert json.loads(encode_json({"logit_bias": {50256: -100}})) == {"logit_bias": {"50256": -100}}

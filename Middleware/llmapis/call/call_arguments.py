@@ -14,6 +14,7 @@ from Middleware.config.endpoints import READ_TIMEOUT_S, EndpointConfig
 from Middleware.config.users import CONNECT_TIMEOUT_S
 from Middleware.llmapis.call.sent_prompt import BuiltPayload
 from Middleware.llmapis.dialects.loop_turns import ThoughtFields
+from Middleware.llmapis.dialects.openai_messages import GoogleThoughts
 from Middleware.llmapis.dialects.prompt_caching import LateText, system_text
 from Middleware.llmapis.llm_text import LlmText
 from Middleware.services.run_trace import TracedNode
@@ -147,13 +148,15 @@ class StreamState:
 
     `ended`: the end mark of this dialect was seen (`done: true`, `message_stop`); `[DONE]` is seen by the
     reader. `load_s`: how long the backend loaded the model, where it says so. `thoughts`: of a call of an
-    agent, gathers them in the fields they come in; None: no agent calls."""
+    agent, gathers them in the fields they come in; None: no agent calls. `held`: may hold text back, so the
+    events are read in full and its rest is asked for at the end; None: nothing is held."""
 
     model: str | None = None
     load_s: float | None = None
     ended: bool = False
     saw_tool_calls: bool = False
     thoughts: ThoughtFields | None = None
+    held: GoogleThoughts | None = None
     usage: JsonObject = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
 

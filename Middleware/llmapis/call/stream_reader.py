@@ -26,6 +26,7 @@ from Middleware.llmapis.backend_errors import (
 )
 from Middleware.llmapis.call.call_arguments import HandlerFace, StreamState, ThoughtSplitter
 from Middleware.llmapis.call.call_log import content_taken_out, is_visible, one_chunk, set_split
+from Middleware.llmapis.call.half_characters import HalfCharacters, ends_in_half
 from Middleware.llmapis.dialects.event_mapping import DECODER, ToolCallDeltas, decode_json, text_of
 from Middleware.llmapis.dialects.loop_turns import ThoughtFields
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
@@ -84,9 +85,13 @@ class RepeatedForm:
         opening, ending = before + self.head, self.tail + behind
         return tokens if opening + (ending + opening).join(tokens) + ending == text else None
 
+    def unlearn(self) -> None:
+        """The next event is read as JSON, whatever it looks like."""
+        self.head = self.tail = NO_FORM
+
     def forget(self) -> None:
         """From now on every event is read as JSON."""
-        self.head = self.tail = NO_FORM
+        self.unlearn()
         self.misses = MISSES
 
 
@@ -137,12 +142,13 @@ _scan: Callable[[str, int], tuple[Any, int]] = cast(Any, DECODER).scan_once
 
 
 def string_within(inner: str) -> str | None:
-    """The JSON string that has this between its quotes; None where it is none, or ends before."""
+    """The JSON string that has this between its quotes; None where it is none, or ends before, or with half
+    a character."""
     try:
         string, end = _scan(f'"{inner}"', 0)
     except ValueError:
         return None
-    return string if end == len(inner) + 2 else None
+    return string if end == len(inner) + 2 and not ends_in_half(string) else None
 
 
 class StreamReader:
@@ -171,6 +177,7 @@ class StreamReader:
         self._decoder = NdjsonDecoder() if handler._iterate_by_lines else SseDecoder()
         self._splitter = handler._reasoning_splitter()
         self._tools = ToolCallDeltas()
+        self._halves = HalfCharacters()
         self._pending: Chunk | None = None
         self._form = RepeatedForm()
         self._marked = False
@@ -399,12 +406,16 @@ class StreamReader:
         if "error" in chunk:
             self._fail_batch(out, told_error(self._endpoint, chunk["error"]))
             return True
+        if "\\" in text or self._halves.held:  # a half is always written as an escape
+            self._halves.join(chunk)
         plain = len(chunk) == 2 and chunk["finish_reason"] is None
         if not plain or self._splitter is not None or self._pending is not None:
             self._rich(chunk, out)
         elif chunk["token"]:
             out.append(chunk)
             self._form.learn(name, text, chunk["token"])
+        if self._halves.held or self.state.held is not None:
+            self._form.unlearn()
         return False
 
     def _note_output(self, out: Batch) -> Batch:
@@ -451,7 +462,7 @@ class StreamReader:
         )
 
     def _rich(self, chunk: Chunk, out: Batch) -> None:
-        """A dict that is more than a piece of text, or a piece of text that may hold reasoning."""
+        """A dict that is more than a piece of text, or may hold reasoning."""
         self.only_text = False
         state = self.state
         if usage := chunk.pop("usage", None):
@@ -461,6 +472,7 @@ class StreamReader:
         if "tool_calls" in chunk:
             calls = self._tools.add(chunk.pop("tool_calls"))
             if calls:
+                self._halves.join_calls(calls)
                 chunk["tool_calls"] = calls
                 state.saw_tool_calls = True
         if self._splitter is not None and chunk["token"]:
@@ -491,6 +503,7 @@ class StreamReader:
     def _end(self, batch: Batch) -> Batch:
         """The table "End of stream" of spec 11."""
         self.only_text = False
+        batch = self._give_held(batch)
         final = self._pending
         if final is None:
             if self._strange is not None and not self.output and not batch:
@@ -518,6 +531,17 @@ class StreamReader:
         self.ended = True
         batch.append(final)
         return self._note_output(batch)
+
+    def _give_held(self, out: Batch) -> Batch:
+        """What waited for more of the answer, behind what is given."""
+        chunk: Chunk = {"token": "", "finish_reason": None}
+        if self.state.held is not None:
+            text, thinking = self.state.held.rest()
+            set_split(chunk, thinking, text)
+            self._halves.join(chunk)
+        self._halves.release(chunk)
+        self._rich(chunk, out)
+        return self._note_output(out)
 
     def _finish_calls(self, final: Chunk) -> BackendError | None:
         """A call without arguments gets `{}`. The error that a call is whose arguments are not whole; in an

@@ -35,14 +35,22 @@ _FINISH = {
     "model_length": "length",
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
+    "sensitive": "content_filter",  # GLM
+    # Google's, of its own API and of its OpenAI route alike. Source: ai.google.dev/api, FinishReason.
     "safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "spii": "content_filter",
+    "image_safety": "content_filter",
 }
 
 
 def standard_finish(word: Any) -> str | None:
     """A backend's finish word in the standard's words; None for null, `"null"`, `"none"`, `""` and non-texts.
 
-    A word that is not known ends the answer all the same: `stop`.
+    A word that is not known ends the answer all the same: `stop`. Behind a colon stands why
+    (`content_filter: PROHIBITED_CONTENT`).
     """
     if not isinstance(word, str):
         return None
@@ -50,7 +58,7 @@ def standard_finish(word: Any) -> str | None:
     if known is not None:
         return known
     folded = word.strip().lower()
-    return None if folded in _NO_REASON else _FINISH.get(folded, "stop")
+    return None if folded in _NO_REASON else _FINISH.get(folded.partition(":")[0].rstrip(), "stop")
 
 
 def finish_fields(word: Any) -> JsonObject:
@@ -180,7 +188,8 @@ class ToolCallDeltas:
 
     Every delta has `index`; the first of a call has `id`, `type` and `function.arguments`, which is text.
     A new `id` under an index that is taken begins a new call with the next free index; so does, where no ids
-    are given, another name behind arguments. An id that comes after its call has begun is not another one.
+    are given, another name behind arguments, or the same name and another object behind whole ones. An id
+    that comes after its call has begun is not another one.
     """
 
     def __init__(self) -> None:
@@ -189,6 +198,7 @@ class ToolCallDeltas:
         self._index_of: dict[int, int] = {}
         self._id_made: set[int] = set()
         self._arguments: dict[int, list[str]] = {}
+        self._named_again: dict[int, str] = {}
         self._last = -1
 
     def add(self, calls: Any) -> list[JsonObject]:
@@ -208,8 +218,11 @@ class ToolCallDeltas:
     def _delta(self, call: Mapping[str, Any]) -> JsonObject:
         function = call.get("function")
         function = function if isinstance(function, Mapping) else {}
-        name = text_of(function.get("name")) or None
-        index, is_new = self._place(_wire_index(call.get("index")), _call_id(call.get("id")), name)
+        name, text = text_of(function.get("name")) or None, arguments_text(function.get("arguments"))
+        wire_index, call_id = _wire_index(call.get("index")), _call_id(call.get("id"))
+        if name is None and wire_index is not None and self._named_again and _begins_object(text):
+            name = self._named_again.get(self._index_of.get(wire_index, -1))
+        index, is_new = self._place(wire_index, call_id, name, text)
         delta: JsonObject = {"index": index}
         if is_new:
             delta["id"] = self._ids[index]
@@ -219,19 +232,21 @@ class ToolCallDeltas:
         if name is not None and self._names.get(index) != name:
             self._names[index] = told["name"] = name
         if is_new or "arguments" in function:
-            told["arguments"] = arguments_text(function.get("arguments"))
-            if told["arguments"]:
-                self._arguments.setdefault(index, []).append(told["arguments"])
+            told["arguments"] = text
+            if text:
+                self._arguments.setdefault(index, []).append(text)
         delta["function"] = told
         return delta
 
-    def _place(self, wire_index: int | None, call_id: str | None, name: str | None) -> tuple[int, bool]:
+    def _place(
+        self, wire_index: int | None, call_id: str | None, name: str | None, text: str
+    ) -> tuple[int, bool]:
         """The index of the call that a fragment belongs to, and whether the fragment begins it."""
         index = self._last if wire_index is None else self._index_of.get(wire_index, -1)
         if index < 0:
             begins = True
         elif call_id is None:
-            begins = name is not None and (wire_index is None or self._is_another(index, name))
+            begins = name is not None and (wire_index is None or self._is_another(index, name, text))
         elif self._ids[index] == call_id or (index in self._id_made and name is None):
             begins = False
         else:
@@ -247,9 +262,21 @@ class ToolCallDeltas:
         self._last = index
         return index, begins
 
-    def _is_another(self, index: int, name: str) -> bool:
-        """Whether a fragment without an id is of another call: another name, behind arguments."""
-        return index in self._arguments and self._names.get(index, name) != name
+    def _is_another(self, index: int, name: str, text: str) -> bool:
+        """Whether a fragment without an id is of another call: another name, behind arguments, or the same
+        name and the beginning of an object, behind a whole one, which nothing can go on with. Some servers
+        write the name into every fragment, so without an object the next fragment tells."""
+        pieces = self._arguments.get(index)
+        if pieces is None or self._names.get(index, name) != name:
+            return pieces is not None
+        begins = _begins_object(text)
+        if (text.strip() and not begins) or not pieces[-1].rstrip().endswith("}"):
+            return False
+        if object_of("".join(pieces)) is None:
+            return False
+        if not begins:
+            self._named_again[index] = name
+        return begins
 
     def _new_index(self, wire_index: int | None) -> int:
         if wire_index is not None and 0 <= wire_index <= MAX_INDEX and wire_index not in self._ids:
@@ -264,6 +291,10 @@ def _wire_index(value: Any) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if type(value) is int else None
+
+
+def _begins_object(text: str) -> bool:
+    return text.lstrip().startswith("{")
 
 
 def _call_id(value: Any) -> str | None:

@@ -298,7 +298,9 @@ COMPLETIONS = "openAIV1Completion"
 class TestFinishWords:
     """Some backends tell of a failure in the finish reason alone."""
 
-    @pytest.mark.parametrize("native", ["network_error", "error", "NETWORK_ERROR"])
+    @pytest.mark.parametrize(
+        "native", ["network_error", "error", "NETWORK_ERROR", "function_call_filter: MALFORMED_FUNCTION_CALL"]
+    )
     def test_a_failure_without_output(self, rig, native):
         """OpenRouter beside `stop`; it is raised, so that a backup can take over."""
         with pytest.raises(BackendError) as caught:

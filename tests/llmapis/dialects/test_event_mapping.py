@@ -36,6 +36,11 @@ class TestFinish:
             ("refusal", "content_filter"),
             ("safety", "content_filter"),
             ("SAFETY", "content_filter"),
+            ("PROHIBITED_CONTENT", "content_filter"),
+            ("content_filter: PROHIBITED_CONTENT", "content_filter"),
+            ("max_tokens : why", "length"),
+            ("sensitive", "content_filter"),
+            ("function_call_filter: MALFORMED_FUNCTION_CALL", "stop"),
             ("end_turn", "stop"),
             ("stop_sequence", "stop"),
             ("pause_turn", "stop"),
@@ -215,6 +220,39 @@ class TestDeltas:
             [call("{}", name="f", index=0)], [call("{", name="g", index=0)], [call("}", index=0)]
         )
         assert [delta["index"] for delta in deltas] == [0, 1, 1]
+
+    @pytest.mark.parametrize("given", ['{"c": 1}', {"c": 1}, ' {"c": 1}'], ids=str)
+    @pytest.mark.parametrize("no_id", [{}, {"id": ""}, {"id": None}], ids=str)
+    def test_the_same_name_and_another_object_behind_a_whole_one_are_another_call(self, given, no_id):
+        """Google's route, which gives every call the index 0 and no id."""
+        deltas = self.added(*[[call(given, name="f", index=0, **no_id)]] * 3)
+        assert [delta["index"] for delta in deltas] == [0, 1, 2]
+        assert [delta["function"]["name"] for delta in deltas] == ["f", "f", "f"]
+        assert len({delta["id"] for delta in deltas}) == 3
+
+    def test_the_same_name_and_an_object_in_pieces_are_another_call(self):
+        """What follows the name says so."""
+        pieces = ["", '{"c"', ": 1}"]
+        deltas = self.added(
+            *[[call(piece, index=0, **({} if piece else {"name": "f"}))] for piece in pieces * 2]
+        )
+        assert [delta["index"] for delta in deltas] == [0, 0, 0, 0, 1, 1]
+        assert [delta["function"].get("name") for delta in deltas] == ["f", None, None, None, "f", None]
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            ['{"c": "}', '{"', "}"],
+            ['{"c": [{}', ", ", "{}", "]}"],
+            ["{}", "", " ", ""],
+            ["", "", "{}"],
+        ],
+        ids=str,
+    )
+    def test_the_same_name_in_every_fragment_is_one_call(self, pieces):
+        """An object that is not whole goes on, and nothing begins none."""
+        deltas = self.added(*[[call(piece, name="f", index=0)] for piece in pieces])
+        assert {delta["index"] for delta in deltas} == {0}
 
     def test_a_name_in_pieces_is_one_call(self):
         """No arguments have come yet."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.llmapis.dialects.openai_messages import read_message, reasoning_of, tool_calls_of
+from Middleware.llmapis.dialects.openai_messages import (
+    GoogleThoughts,
+    read_message,
+    reasoning_of,
+    thoughts_in,
+    tool_calls_of,
+)
+
+FLAG = {"google": {"thought": True}}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +43,22 @@ from Middleware.llmapis.dialects.openai_messages import read_message, reasoning_
             ("", "t", False),
             id="gemini-thought",
         ),
+        pytest.param(
+            {"content": "<thought>t</thought>a</b", "extra_content": FLAG},
+            ("a</b", "t", False),
+            id="gemini-thought-and-answer",
+        ),
+        pytest.param(
+            {"content": "<thought>t</thought><thought>u</thought>a", "extra_content": FLAG},
+            ("a", "tu", False),
+            id="gemini-two-thoughts",
+        ),
+        pytest.param(
+            {"content": "t</thought>Write <thought>x</thought>.", "extra_content": FLAG},
+            ("Write <thought>x</thought>.", "t", False),
+            id="marks-that-the-answer-speaks-of",
+        ),
+        pytest.param({"content": "t </tho", "extra_content": FLAG}, ("", "t </tho", False), id="half-a-mark"),
         pytest.param({"content": "a", "extra_content": {"google": {}}}, ("a", "", False), id="gemini-text"),
         pytest.param({"content": "a", "extra_content": "x"}, ("a", "", False), id="other-extra"),
     ],
@@ -90,3 +114,60 @@ def test_reasoning(delta, reasoning):
 def test_calls(delta, calls):
     """The old single call counts as the first."""
     assert tool_calls_of(delta) == calls
+
+
+class TestGoogleThoughts:
+    """A stream on Google's route, from its first flagged content on: `F` begins what is flagged, `-` what is
+    not."""
+
+    def said(self, *pieces):
+        thoughts = GoogleThoughts()
+        parts = [thoughts.feed(piece[1:], flagged=piece[0] == "F") for piece in pieces]
+        text, thinking = ("".join(part) for part in zip(*parts, thoughts.rest(), strict=True))
+        return text, thinking
+
+    @pytest.mark.parametrize(
+        ("pieces", "said"),
+        [
+            (["F<thought>pl", "Fan", "-</thought>The", "- answer"], ("The answer", "plan")),
+            (["Fplan", "-The answer"], ("The answer", "plan")),
+            (["Fa < b", "Fc <", "-</thought>d"], ("d", "a < bc <")),
+            (["Fa <", "-b"], ("b", "a <")),
+            (["Fa", "-", "F", "-</thought>b"], ("b", "a")),
+            (["Fa</thought>", "-b"], ("b", "a")),
+            (["Fa</thought>b", "Fc", "-d"], ("bcd", "a")),
+            (["F<thought>a</thought>", "F<thought>b</thought>", "-c"], ("c", "ab")),
+            (["Fa", "-</thought>b", "F<thought>c", "-</thought>d"], ("bd", "ac")),
+            (["Fa", "-</b>"], ("</b>", "a")),
+            (["Fa", "-b</thought>"], ("b</thought>", "a")),
+            (["Fa", "-</tho", "F<thought>b"], ("</tho", "ab")),
+            (["Fa", "-</tho"], ("</tho", "a")),
+            (["Fa</tho"], ("", "a</tho")),
+            (["Fa</thought><th"], ("<th", "a")),
+        ],
+        ids=str,
+    )
+    def test_what_is_thought(self, pieces, said):
+        """Marks are cut, and no text is lost."""
+        assert self.said(*pieces) == said
+
+    @pytest.mark.parametrize("size", range(1, 12))
+    def test_however_the_text_is_cut(self, size):
+        """Marks in pieces among them, whether the answer is flagged or not."""
+        thought, answer = "<thought>plan < b", "</thought>The <b>answer"
+
+        def cut(flag, text):
+            return [flag + text[at : at + size] for at in range(0, len(text), size)]
+
+        pair = ("The <b>answer", "plan < b")
+        assert self.said(*cut("F", thought), *cut("-", answer)) == pair
+        assert self.said(*cut("F", thought + answer)) == pair
+
+    def test_what_reads_a_delta(self):
+        """Nothing special before the first flag, and behind the first text of the answer."""
+        flagged = {"content": "t", "extra_content": FLAG}
+        thoughts = thoughts_in(flagged, thoughts_in({"content": "a"}, None))
+        read_message(flagged, thoughts)
+        assert thoughts_in({"content": "</thought>a"}, thoughts) is thoughts
+        read_message({"content": "</thought>a"}, thoughts)
+        assert thoughts_in({"content": "b"}, thoughts) is None

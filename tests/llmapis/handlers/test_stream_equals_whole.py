@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from Middleware.common.errors import BackendError
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 SECTIONS = st.lists(TEXTS.filter(bool), max_size=5)
@@ -54,16 +57,20 @@ class OpenAi:
         message = {
             "content": "".join(answer["texts"]) or None,
             "reasoning_content": "".join(answer["thoughts"]) or None,
-            "tool_calls": [
-                {
-                    "id": f"c{index}",
-                    "type": "function",
-                    "function": {"name": name, "arguments": json.dumps(arguments)},
-                }
-                for index, (name, arguments) in enumerate(answer["calls"])
-            ],
+            "tool_calls": self.tool_calls(answer),
         }
         return {"choices": [{"message": message, "finish_reason": self.reason(answer)}]}
+
+    def tool_calls(self, answer):
+        return [
+            {
+                "index": index,
+                "id": f"c{index}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            for index, (name, arguments) in enumerate(answer["calls"])
+        ]
 
 
 class Mistral(OpenAi):
@@ -96,6 +103,28 @@ class Mistral(OpenAi):
         ]
         del message["reasoning_content"]
         return body
+
+
+class Gemini(OpenAi):
+    """Thoughts in the content, flagged; the mark behind them comes with the answer, which has no flag."""
+
+    flag: ClassVar = {"extra_content": {"google": {"thought": True}}}
+
+    def stream(self, answer):
+        mark = "</thought>" if answer["thoughts"] else ""
+        thoughts = ["<thought>", *answer["thoughts"]] if mark else []
+        deltas = [{"role": "assistant", "content": text, **self.flag} for text in thoughts]
+        deltas += [{"content": text} for text in [mark, *answer["texts"]]]
+        chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+        last = {"role": "assistant", "tool_calls": self.tool_calls(answer)}
+        chunks.append({"choices": [{"index": 0, "delta": last, "finish_reason": self.reason(answer)}]})
+        return sse(chunks) + "data: [DONE]\n\n"
+
+    def whole(self, answer):
+        text, thinking = "".join(answer["texts"]), "".join(answer["thoughts"])
+        marked = {"content": f"<thought>{thinking}</thought>{text}", **self.flag}
+        message = {**(marked if thinking else {"content": text}), "tool_calls": self.tool_calls(answer)}
+        return {"choices": [{"message": message, "finish_reason": self.reason(answer)}]}
 
 
 class Completions:
@@ -233,7 +262,70 @@ class Claude:
         }
 
 
-DIALECTS = [OpenAi, Mistral, Completions, Ollama, OllamaGenerate, Kobold, Claude]
+ENDINGS = [
+    ("openAIChatCompletion", "delta", "message", {}),
+    ("openAIChatCompletion", "delta", "message", None),
+    ("openAIV1Completion", "text", "text", None),
+]
+
+
+@pytest.mark.parametrize("word", ["content_filter: PROHIBITED_CONTENT", "content_filter", "stop", "length"])
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize(("kind", "streamed", "told", "value"), ENDINGS)
+def test_a_choice_that_only_says_why_it_ended(
+    kind, streamed, told, value, is_there, word, make_handler, read_stream, joined, whole
+):
+    """Google's route, of an answer that a filter stopped: it is empty, and its end is known."""
+    event, body = (
+        {"choices": [{"index": 0, "finish_reason": word, **({name: value} if is_there else {})}]}
+        for name in (streamed, told)
+    )
+    data = [f"data: {json.dumps(event)}\n\n".encode(), b"data: [DONE]\n\n"]
+    answer = whole(make_handler(kind, stream=False).read_whole(body))
+    assert joined(read_stream(make_handler(kind), data)) == answer
+    assert (answer["text"], answer["finish_reason"]) == ("", word.partition(":")[0])
+
+
+@pytest.mark.parametrize("more", [{}, {"delta": None}, {"message": None}], ids=str)
+@pytest.mark.parametrize("reason", ["length", None])
+def test_text_choices_of_a_chat(more, reason, make_handler, read_stream, joined, whole):
+    """Servers that answer on both routes with texts."""
+    *choices, last = ({"text": text, "finish_reason": None, **more} for text in ("a", "b", "c"))
+    last["finish_reason"] = reason
+    data = [f"data: {json.dumps({'choices': [choice]})}\n\n".encode() for choice in (*choices, last)]
+    handler = make_handler("openAIChatCompletion")
+    answer = whole(handler.read_whole({"choices": [{"text": "abc", "finish_reason": reason, **more}]}))
+    assert joined(read_stream(handler, [*data, b"data: [DONE]\n\n"])) == answer
+    assert (answer["text"], answer["finish_reason"]) == ("abc", reason or "stop")
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "body"),
+    [
+        ("openAIChatCompletion", {"finish_reason": "function_call_filter: X"}, None),
+        ("openAIV1Completion", {"delta": {"content": "a"}, "finish_reason": "stop"}, None),
+        ("openAIV1Completion", {"delta": {}, "finish_reason": "stop"}, {"message": {"content": "a"}}),
+    ],
+)
+def test_a_failure_is_no_empty_answer(kind, event, body, make_handler, read_stream):
+    """A call that the filter stopped; the choice of a chat on the route for texts."""
+    body = {"finish_reason": "stop", **body} if body else event
+    with pytest.raises(BackendError) as streamed:
+        data = f"data: {json.dumps({'choices': [event]})}\n\ndata: [DONE]\n\n"
+        read_stream(make_handler(kind), [data.encode()])
+    with pytest.raises(BackendError) as whole:
+        make_handler(kind, stream=False).read_whole({"choices": [body]})
+    assert streamed.value.kind == whole.value.kind
+
+
+def test_one_event_that_ends_with_a_text_and_a_failure(make_handler, read_stream):
+    """The text is no whole answer, and is not lost."""
+    event = {"choices": [{"delta": {"content": "a"}, "finish_reason": "function_call_filter: X"}]}
+    chunks = read_stream(make_handler("openAIChatCompletion"), [f"data: {json.dumps(event)}\n\n".encode()])
+    assert [(chunk["token"], chunk["finish_reason"]) for chunk in chunks] == [("a", "stop")]
+
+
+DIALECTS = [OpenAi, Mistral, Gemini, Completions, Ollama, OllamaGenerate, Kobold, Claude]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
-from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, usage_of
+from Middleware.llmapis.dialects.event_mapping import finish_fields, standard_finish, text_of, usage_of
 from Middleware.llmapis.dialects.image_injection import bare_base64
 from Middleware.llmapis.dialects.model_lists import ModelList, koboldcpp_model, koboldcpp_url
 from Middleware.llmapis.dialects.openai_messages import answer_form
@@ -73,8 +73,10 @@ class KoboldCppBackend(BaseCompletionsHandler):
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         results = body["results"]
         result = results[0] if results else {"text": ""}
+        if "text" not in result and standard_finish(result.get("finish_reason")) is None:
+            raise LookupError("neither a text nor a reason to have none")
         return answer_form(
-            text_of(result["text"]),
+            text_of(result.get("text")),
             finish=result.get("finish_reason"),
             facts={"usage": usage_of(result.get("prompt_tokens"), result.get("completion_tokens"))},
         )

@@ -17,13 +17,20 @@ from Middleware.llmapis.dialects.event_mapping import (
     finish_fields,
     known_count,
     openai_usage,
+    standard_finish,
     text_of,
     usage_of,
 )
 from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
 from Middleware.llmapis.dialects.loop_turns import thoughts_beside
 from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, openai_models
-from Middleware.llmapis.dialects.openai_messages import answer_form, read_message, tool_calls_of
+from Middleware.llmapis.dialects.openai_messages import (
+    GoogleThoughts,
+    answer_form,
+    read_message,
+    thoughts_in,
+    tool_calls_of,
+)
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.llm_text import LlmText
@@ -78,18 +85,20 @@ class OpenAIBackend(BaseChatCompletionsHandler):
         if not choices:
             return _without_choices(data)
         choice = choices[0]
-        delta = choice.get("delta") or {}
+        delta = choice.get("delta") or _text_message(choice)
         if len(delta) == 1 and choice.get("finish_reason") is None and not _has_numbers(data):
             content = delta.get("content")
-            if type(content) is str:
+            if type(content) is str and state.held is None:
                 return {"token": content, "finish_reason": None}
         if state.thoughts is not None:
             state.thoughts.note(delta)
-        return _rich_chunk(data, choice, delta)
+        if state.held is not None or "extra_content" in delta:
+            state.held = thoughts_in(delta, state.held)
+        return _rich_chunk(data, choice, delta, state.held)
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         choice = first_choice(body, {"message": {}})
-        message = choice["message"]
+        message = _whole_message(choice)
         token, thinking, refused = read_message(message)
         return answer_form(
             token,
@@ -111,6 +120,26 @@ def first_choice(body: JsonObject, empty: JsonObject) -> JsonObject:
     choices = body["choices"]
     choice: JsonObject = choices[0] if choices else empty
     return choice
+
+
+def _whole_message(choice: JsonObject) -> JsonObject:
+    """The message of a whole answer. Empty where the choice only says why the answer ended, as Google's does
+    of what a filter stopped. Raises LookupError for what is no answer."""
+    message: JsonObject | None = choice.get("message")
+    if message is not None:
+        return message
+    message = _text_message(choice)
+    has_ended = standard_finish(choice.get("finish_reason")) is not None
+    if choice.get("delta") is not None or not (message or has_ended):
+        raise LookupError("neither a message nor a reason to have none")
+    return message
+
+
+def _text_message(choice: JsonObject) -> JsonObject:
+    """The message or delta that the text of a choice is, from a server that answers as on the route for
+    texts."""
+    text = choice.get("text")
+    return {"content": text} if isinstance(text, str) and choice.get("message") is None else {}
 
 
 def ask_for_usage(payload: JsonObject, settings: HandlerSettings) -> None:
@@ -159,9 +188,11 @@ def _without_choices(data: JsonObject) -> Chunk | None:
     return None if "choices" in data else {"token": "", "finish_reason": None}
 
 
-def _rich_chunk(data: JsonObject, choice: JsonObject, delta: JsonObject) -> Chunk:
+def _rich_chunk(
+    data: JsonObject, choice: JsonObject, delta: JsonObject, thoughts: GoogleThoughts | None
+) -> Chunk:
     """A chunk that is more than a piece of text."""
-    token, thinking, refused = read_message(delta)
+    token, thinking, refused = read_message(delta, thoughts)
     chunk: Chunk = {"token": token, **finish_fields(choice.get("finish_reason"))}  # type: ignore[typeddict-item]
     native = text_of(choice.get("native_finish_reason"))
     if native and native != chunk["finish_reason"] and chunk["finish_reason"] is not None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from Middleware.common.types import Chunk, JsonObject
 from Middleware.llmapis.call.call_arguments import CallArguments, StreamState
-from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of
+from Middleware.llmapis.dialects.event_mapping import finish_fields, standard_finish, text_of
 from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, openai_models
 from Middleware.llmapis.dialects.openai_messages import answer_form
 from Middleware.llmapis.handlers.backends import BACKENDS
@@ -59,7 +59,7 @@ class OpenAICompletionsBackend(BaseCompletionsHandler):
             return None if counted is None else {"token": "", "finish_reason": None, "usage": counted}
         choice = choices[0]
         reason = choice.get("finish_reason")
-        chunk: Chunk = {"token": text_of(choice.get("text")), "finish_reason": None}
+        chunk: Chunk = {"token": _text_of(choice), "finish_reason": None}
         if reason is not None:
             chunk.update(finish_fields(reason))  # type: ignore[typeddict-item]
         if (counted := reported_usage(data)) is not None:
@@ -68,8 +68,18 @@ class OpenAICompletionsBackend(BaseCompletionsHandler):
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
         choice = first_choice(body, {"text": ""})
+        if "text" not in choice and standard_finish(choice.get("finish_reason")) is None:
+            raise LookupError("neither a text nor a reason to have none")
         return answer_form(
-            text_of(choice["text"]),
+            _text_of(choice),
             finish=choice.get("finish_reason"),
             facts={"usage": reported_usage(body), "model": body.get("model")},
         )
+
+
+def _text_of(choice: JsonObject) -> str:
+    """Empty where the choice only says why the answer ended. Raises LookupError for the choice of a chat:
+    the endpoint has the wrong API type."""
+    if "text" not in choice and ("delta" in choice or "message" in choice):
+        raise LookupError("a choice of a chat")
+    return text_of(choice.get("text"))

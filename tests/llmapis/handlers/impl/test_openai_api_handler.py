@@ -201,6 +201,23 @@ class TestStream:
         assert [(call["name"], call["arguments"]) for call in facts["calls"]] == [("f", {})]
         assert facts["finish_reason"] == "tool_calls"
 
+    def test_the_mark_behind_thoughts_in_the_content(self, said, joined):
+        """Google's route: it comes without the flag, after whatever text, perhaps in pieces or beside a call."""
+        thought = choice({"content": "<thought>t", "extra_content": {"google": {"thought": True}}})
+        call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+        texts = [choice({"content": text}) for text in ("A", "B", "</tho", "ught>C", "D")]
+        beside = choice({"content": "</thought>", "tool_calls": [call]}, "tool_calls")
+        answer = joined(said(*texts[:2], thought, *texts[2:], thought, beside))
+        assert (answer["text"], answer["thinking"]) == ("ABCD", "tt")
+        assert [made["name"] for made in answer["calls"]] == ["f"]
+
+    @pytest.mark.parametrize("reason", [None, "stop"])
+    def test_half_a_mark_at_the_end_is_text(self, said, joined, reason):
+        """Nothing of the answer is lost, whatever ends it."""
+        thought = choice({"content": "t", "extra_content": {"google": {"thought": True}}})
+        answer = joined(said(thought, choice({"content": "</th"}, reason)))
+        assert (answer["text"], answer["thinking"]) == ("</th", "t")
+
     def test_only_the_first_choice_is_read(self, said):
         """Nobody asked for more."""
         chunk = choice({"content": "a"})
