@@ -24,7 +24,7 @@ from Middleware.llmapis.call.call_log import CallLog, is_visible
 from Middleware.llmapis.call.sent_prompt import digest_payload
 from Middleware.llmapis.call.stream_reader import StreamReader
 from Middleware.llmapis.dialects.event_mapping import decode_json
-from Middleware.llmapis.dialects.loop_turns import without_thoughts
+from Middleware.llmapis.dialects.loop_turns import refusing_thoughts, without_thoughts
 from Middleware.llmapis.llm_text import LlmText, join_batches
 from Middleware.llmapis.wire.connections import AbortHandle
 from Middleware.llmapis.wire.http import DRAIN_S, TRIES, Answer, Post, default_transport
@@ -142,22 +142,17 @@ class OutgoingCall:
         except BackendError as error:
             if error.status not in (400, 422):
                 raise
-            amended = self._amended_payload(payload, error.message)
+            bare = without_thoughts(payload, error.message) if self._is_of_agent else None
+            amended = self._handler._amend_payload(payload, error.message) if bare is None else bare
             if amended is None:
                 raise
-            return self._send(amended, amended=True)
-
-    def _amended_payload(self, payload: JsonObject, refused: str) -> JsonObject | None:
-        """What to send in place of what was `refused`; None: nothing."""
-        if self._is_of_agent:
-            bare = without_thoughts(payload, refused, self._handler.settings.endpoint)
-            if bare is not None:
+            answer = self._send(amended, amended=True)
+            if bare is not None and refusing_thoughts.mark(self._handler.settings.endpoint):
                 logger.warning(
                     "endpoint '%s' refuses thoughts in the model's turns, so it gets none from now on",
                     self.endpoint,
                 )
-                return bare
-        return self._handler._amend_payload(payload, refused)
+            return answer
 
     def whole_answer(self) -> LlmText | JsonObject:
         """The whole answer; a backend that streams it all the same is listened to. Raises as `body`."""

@@ -31,12 +31,13 @@ THOUGHT_BLOCKS = ("thinking", "redacted_thinking")
 
 
 class ClaudeEvents:
-    """`chunk(event)` for every event in order. `model`, `call_ids`, `thought_blocks`: what came so far."""
+    """`chunk(event)` for every event in order. `model`, `calls`, `thought_blocks`: what came so far."""
 
     def __init__(self) -> None:
         self.model: str | None = None
         self.ended = False
-        self.call_ids: list[str] = []
+        self._call_ids: list[str] = []
+        self._pieces: list[list[str]] = []
         self._thoughts: dict[Any, JsonObject] = {}
         self._call_index: dict[Any, int] = {}
         self._unsaid_input: dict[Any, Any] = {}
@@ -46,6 +47,13 @@ class ClaudeEvents:
     def usage(self) -> JsonObject | None:
         """What was told so far. What the start says of the output is of the start alone."""
         return claude_usage(self._counts)
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Id and arguments of each call."""
+        return [
+            (call_id, "".join(pieces)) for call_id, pieces in zip(self._call_ids, self._pieces, strict=True)
+        ]
 
     @property
     def thought_blocks(self) -> list[JsonObject]:
@@ -92,8 +100,9 @@ class ClaudeEvents:
     def _start(self, block: Any, content: JsonObject) -> Chunk | None:
         kind = content.get("type")
         if kind == "tool_use":
-            self._call_index[block] = index = len(self.call_ids)
-            self.call_ids.append(text_of(content.get("id")))
+            self._call_index[block] = index = len(self._call_ids)
+            self._call_ids.append(text_of(content.get("id")))
+            self._pieces.append([])
             self._unsaid_input[block] = content.get("input") or {}
             function = {"name": text_of(content.get("name")), "arguments": ""}
             call = {"index": index, "id": content.get("id"), "type": "function", "function": function}
@@ -125,7 +134,9 @@ class ClaudeEvents:
             self._counts.update((name, count) for name, count in usage.items() if count is not None)
 
     def _arguments(self, block: Any, text: str) -> Chunk:
-        call = {"index": self._call_index[block], "function": {"arguments": text}}
+        index = self._call_index[block]
+        self._pieces[index].append(text)
+        call = {"index": index, "function": {"arguments": text}}
         return {"token": "", "finish_reason": None, "tool_calls": [call]}
 
 

@@ -5,6 +5,7 @@ Source: spec backends.md 9.6.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -13,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from Middleware.common.types import JsonObject, Message, Messages
-from Middleware.llmapis.dialects.event_mapping import arguments_object
+from Middleware.llmapis.dialects.event_mapping import arguments_object, whole_arguments
 from Middleware.llmapis.dialects.image_injection import claude_image, content_parts, with_images
 from Middleware.llmapis.dialects.tool_turns import NO_RESULT, TurnRules
+from Middleware.utilities.hashing_utils import sha256_hex
 
 FIRST_USER_TEXT = "..."
 """The user turn before a conversation that the assistant begins."""
@@ -30,8 +32,8 @@ CLAUDE_TURNS = TurnRules({"content": NO_RESULT, "is_error": True}, re.compile("[
 """Source: the API's reference, `tool_use` and `tool_result`."""
 
 Blocks = list[JsonObject]
-ThoughtsOf = Callable[[str], Blocks]
-"""Tool call id -> the signed thinking blocks that came with the call, `[]` when none are known."""
+ThoughtsOf = Callable[[JsonObject], Blocks]
+"""`tool_use` block -> the signed thinking blocks that came with the call, `[]` when none are known."""
 
 
 def split_system(messages: Messages) -> tuple[str, Messages]:
@@ -131,7 +133,7 @@ def _claude_turn(message: Message, thoughts_of: ThoughtsOf) -> Message:
     if not calls:
         return turn
     uses = [_tool_use(call) for call in calls]
-    thoughts = next((found for use in uses if (found := thoughts_of(use["id"]))), [])
+    thoughts = next((found for use in uses if (found := thoughts_of(use))), [])
     return {**turn, "content": [*thoughts, *_blocks(message["content"]), *uses]}
 
 
@@ -189,30 +191,57 @@ class ThinkingOwner(NamedTuple):
     endpoint: str
 
 
+_Place = tuple[ThinkingOwner, str, str]
+
+
+def _arguments_key(arguments: Any) -> str:
+    """What the arguments of a call are known by, however a client writes their JSON: by the value. What is no
+    object counts as none.
+    """
+    try:
+        value = json.loads(whole_arguments(arguments), parse_float=_number)
+        text = json.dumps(value if isinstance(value, dict) else {}, sort_keys=True)
+    except (ValueError, RecursionError):
+        text = "{}"
+    return sha256_hex(text)
+
+
+def _number(text: str) -> float:
+    """JavaScript writes 1 for 1.0."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
 class ThinkingReplay:
-    """`(owner, tool call id)` -> thinking blocks. Thread-safe; the oldest goes when there are too many."""
+    """`(owner, tool call)` -> thinking blocks. Thread-safe; the oldest goes when there are too many.
+
+    A call is its id and its arguments: some servers count their calls, so one id is in many chats.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[ThinkingOwner, str], tuple[float, list[JsonObject]]] = OrderedDict()
+        self._kept: OrderedDict[_Place, tuple[float, list[JsonObject]]] = OrderedDict()
 
-    def keep(self, owner: ThinkingOwner, call_ids: Iterable[str], blocks: list[JsonObject]) -> None:
-        """Remember `blocks` for each of the calls; nothing is kept when there are no blocks."""
+    def keep(self, owner: ThinkingOwner, calls: Iterable[tuple[str, Any]], blocks: list[JsonObject]) -> None:
+        """Remember `blocks` for each of the calls (id and arguments); nothing is kept when there are no
+        blocks."""
         if not blocks:
             return
         until = self._clock() + KEPT_FOR_S
+        places = [(owner, call_id, _arguments_key(arguments)) for call_id, arguments in calls]
         with self._lock:
-            for call_id in call_ids:
-                self._kept[(owner, call_id)] = (until, blocks)
-                self._kept.move_to_end((owner, call_id))
+            for place in places:
+                self._kept[place] = (until, blocks)
+                self._kept.move_to_end(place)
             while self._kept and (len(self._kept) > MOST_CALLS or self._oldest_is_over()):
                 self._kept.popitem(last=False)
 
-    def of(self, owner: ThinkingOwner, call_id: str) -> list[JsonObject]:
+    def of(self, owner: ThinkingOwner, call_id: str, arguments: Any) -> list[JsonObject]:
         """The blocks that came with a call; `[]` when none are known any more."""
+        place = owner, call_id, _arguments_key(arguments)
         with self._lock:
-            until, blocks = self._kept.get((owner, call_id), (0.0, []))
+            until, blocks = self._kept.get(place, (0.0, []))
         return blocks if until > self._clock() else []
 
     def _oldest_is_over(self) -> bool:

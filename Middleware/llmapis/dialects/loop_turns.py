@@ -91,22 +91,33 @@ def wire_turns(turns: Sequence[Message], wire_keys: Iterable[str], endpoint: End
     return sent
 
 
+MOST_MARKS = 1000
+"""More, and all is learnt anew: clients can send ever other things."""
+
+
 class MarkedEndpoints:
-    """Endpoints of which one thing was learnt, by address and model, until the process ends. Thread-safe."""
+    """Endpoints of which one thing was learnt, by address and model, until the process ends. Thread-safe.
+
+    What may be the fault of what one client sent is learnt of that alone (`sent`: what it is known by).
+    """
 
     def __init__(self) -> None:
-        self._known: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, str, str]] = set()
         self._guard = threading.Lock()
 
-    def mark(self, endpoint: EndpointConfig) -> bool:
+    def mark(self, endpoint: EndpointConfig, sent: str = "") -> bool:
         """True the first time."""
+        mark = (endpoint.url, endpoint.model, sent)
         with self._guard:
-            before = len(self._known)
-            self._known.add((endpoint.url, endpoint.model))
-            return len(self._known) > before
+            if mark in self._known:
+                return False
+            if len(self._known) >= MOST_MARKS:
+                self._known.clear()
+            self._known.add(mark)
+            return True
 
-    def holds(self, endpoint: EndpointConfig) -> bool:
-        return (endpoint.url, endpoint.model) in self._known
+    def holds(self, endpoint: EndpointConfig, sent: str = "") -> bool:
+        return any((endpoint.url, endpoint.model, of) in self._known for of in ("", sent))
 
     def forget_all(self) -> None:
         """As in a new process."""
@@ -115,12 +126,12 @@ class MarkedEndpoints:
 
 
 refusing_thoughts = MarkedEndpoints()
-"""Those that have refused a turn with thoughts."""
+"""Those that have refused a turn with thoughts, and taken it without."""
 
 
-def without_thoughts(payload: JsonObject, refused: str, endpoint: EndpointConfig) -> JsonObject | None:
+def without_thoughts(payload: JsonObject, refused: str) -> JsonObject | None:
     """What to send to an endpoint that refuses a field with thoughts; None when it refuses something else.
-    From now on it gets none. `refused`: the server's words.
+    `refused`: the server's words.
     """
     messages = payload.get("messages")
     if not isinstance(messages, list):
@@ -128,6 +139,5 @@ def without_thoughts(payload: JsonObject, refused: str, endpoint: EndpointConfig
     sent = {name for message in messages for name in THOUGHT_FIELDS if name in message}
     if not any(re.search(rf"\b{name}\b", refused) for name in sent):
         return None
-    refusing_thoughts.mark(endpoint)
     bare = [{key: value for key, value in m.items() if key not in THOUGHT_FIELDS} for m in messages]
     return {**payload, "messages": bare}

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from Middleware.common.copies import copy_with
 from Middleware.common.errors import BackendError, ConfigError, MiddlewareError
 from Middleware.common.types import Batch, Chunk, JsonObject, Messages, close_batches
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.dialects.loop_turns import MarkedEndpoints
 from Middleware.services.answers import full_usage
 from Middleware.services.run_trace import json_text
+from Middleware.utilities.hashing_utils import text_hash
 from Middleware.workflows.agents.agent_tool import AgentTool
 from Middleware.workflows.agents.calling import (
     CallIds,
@@ -159,7 +161,8 @@ class AgentLoop:
         if resumed is not None:
             self._call = replace(self._call, messages=resumed.messages)
         self._prompt = AgentPrompt.of(context, self._call, _offered(context, self._tools))
-        self._calling = _choose_calling(self._prompt, self._tools, self._settings.calling)
+        of_client = _client_part(context, self._tools)
+        self._calling = _choose_calling(self._prompt, self._tools, self._settings.calling, of_client)
         if resumed is not None:
             self._resume(resumed)
 
@@ -263,30 +266,38 @@ class AgentLoop:
     def _step(self, choice: Any) -> Asked:
         self._steps += 1
         self._make_room(choice)
-        calling = self._calling
-        try:
-            answer = yield from self._ask(calling.step(self._turns, choice), calling.words())
-            return answer
-        except BackendError as error:
-            if not self._may_do_without_tools(error):
-                raise
-        self._calling = JsonCalling(self._prompt, self._tools)
+        asked = self._calling.step(self._turns, choice)
+        free = asked if asked.tool_choice is None else copy_with(asked, tool_choice=None)
+        for tried in (asked,) if free is asked else (asked, free):
+            try:
+                answer = yield from self._ask(tried, self._calling.words())
+                return answer
+            except BackendError as error:
+                if not self._may_do_without_tools(error):
+                    raise
+                refusal = error
+                if tried is not free:
+                    self._context.warn(f"asked again without the client's 'tool_choice': {error.message}")
+        self._describe_tools(refusal)
         answer = yield from self._ask(self._calling.step(self._turns, None), self._calling.words())
         return answer
 
     def _may_do_without_tools(self, error: BackendError) -> bool:
         """Whether the first step was refused because of its tools, and JSON may stand in for them."""
-        endpoint = self._prompt.endpoint
         if self._turns or self._calling.is_json or self._settings.calling != AUTO or not self._tools:
             return False
-        if error.endpoint != endpoint.name or not refuses_tools(error):
-            return False
-        if without_tools.mark(endpoint):
+        return error.endpoint == self._prompt.endpoint.name and refuses_tools(error)
+
+    def _describe_tools(self, refusal: BackendError) -> None:
+        """By JSON from now on; what the client's own tools may be at fault for is learnt of these alone."""
+        endpoint, of_client = self._prompt.endpoint, _client_part(self._context, self._tools)
+        self._calling = JsonCalling(self._prompt, self._tools)
+        if without_tools.mark(endpoint, of_client):
+            which = " with these of the client" if of_client else ""
             self._context.warn(
-                f"the endpoint '{endpoint.name}' takes no tools, so the prompt describes them from now on: "
-                f"{error.message}"
+                f"the endpoint '{endpoint.name}' takes no tools{which}, so the prompt describes them from "
+                f"now on: {refusal.message}"
             )
-        return True
 
     def _ask(self, asked: CallArguments, words: Words) -> Asked:
         """Raises BackendError, ConfigError."""
@@ -538,7 +549,8 @@ def first_step(context: ExecutionContext, call: LlmCall) -> CallArguments:
     """
     tools = gather_tools(context, asks_servers=False)
     prompt = AgentPrompt.of(context, call, _offered(context, tools))
-    calling = _choose_calling(prompt, tools, context.value("toolCalling"))
+    of_client = _client_part(context, tools)
+    calling = _choose_calling(prompt, tools, context.value("toolCalling"), of_client)
     return calling.step([], client_choice(context))
 
 
@@ -564,9 +576,19 @@ def _offered(context: ExecutionContext, tools: Sequence[AgentTool]) -> list[Json
     ]
 
 
-def _choose_calling(prompt: AgentPrompt, tools: Sequence[AgentTool], calling: str) -> Calling:
-    """Natively where the API takes tools, and nothing says that this endpoint does not."""
-    refused = without_tools.holds(prompt.endpoint) or not prompt.takes_tools
+def _client_part(context: ExecutionContext, tools: Sequence[AgentTool]) -> str:
+    """What the client's own among the tools are known by; empty: there are none."""
+    names = {tool.name for tool in tools if tool.call is None}
+    if not names:
+        return ""
+    offered = _offered(context, [tool for tool in tools if tool.name in names])
+    return text_hash(json_text(offered))
+
+
+def _choose_calling(prompt: AgentPrompt, tools: Sequence[AgentTool], calling: str, of_client: str) -> Calling:
+    """Natively where the API takes tools, and nothing says that this endpoint does not. `of_client`: as
+    `_client_part`."""
+    refused = without_tools.holds(prompt.endpoint, of_client) or not prompt.takes_tools
     if calling == JSON or (calling == AUTO and refused):
         return JsonCalling(prompt, tools)
     if not prompt.takes_tools:

@@ -27,6 +27,7 @@ from Middleware.workflows.handlers.node_types import (
     node_handler,
     node_schema,
     number_defaults,
+    number_keys,
 )
 from Middleware.workflows.models.node_keys import DEFAULT_TYPE, EARLY_CHOICES
 from Middleware.workflows.processors.parallel_group import group_end, obstacles
@@ -348,7 +349,8 @@ def _breaches(place: NodePlace) -> list[Finding]:
 
 def _has_default(place: NodePlace, finding: Finding) -> bool:
     field = finding.pointer.removeprefix(f"{place.pointer}/")
-    return number_defaults().get(field) is not None and isinstance(place.config.get(field), str)
+    key = number_keys(place.config.get("type")).get(field)
+    return key is not None and key.default is not None and isinstance(place.config.get(field), str)
 
 
 def own_findings(file: str, document: Any) -> list[Finding]:

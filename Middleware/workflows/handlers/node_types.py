@@ -19,7 +19,10 @@ from Middleware.workflows.models.node_keys import (
     COMMON_KEYS,
     DEFAULT_TYPE,
     EVERY_NODE,
+    INTEGER,
     MODEL_NODES,
+    Keys,
+    NodeKey,
     must_hold,
     sentences,
     should_hold,
@@ -68,7 +71,7 @@ def _with_fields(part: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str
     return {**part, "properties": {**part["properties"], **fields}}
 
 
-_OTHER_NUMBERS: Mapping[str, int | None] = {"chunksPerMemory": 3, "offlineWikiApiPort": None}
+_OTHER_NUMBERS: Keys = {"chunksPerMemory": INTEGER.but(default=3), "offlineWikiApiPort": INTEGER}
 """Numbers that no node and no memory settings state; a text in the second stays as it is."""
 
 _NUMBERS_OF_SETTINGS = (
@@ -83,7 +86,7 @@ _NUMBERS_OF_SETTINGS = (
 
 
 def number_defaults() -> Mapping[str, int | float | None]:
-    """Field -> default of all fields that are made numbers before a node runs, whatever its type.
+    """Field -> default of all fields that are made numbers before a node of some type runs.
 
     None: a text that is no number stays as it is. Of two types that state a field the one registered first
     counts. Source: workflows.md 6.6.
@@ -91,14 +94,34 @@ def number_defaults() -> Mapping[str, int | float | None]:
     return _number_defaults(tuple(NODES))
 
 
+def number_keys(node_type: object) -> Keys:
+    """Field -> key of the fields that are made numbers before a node of this type runs. What it states itself
+    counts as it states it; what only others state, as there.
+    """
+    return _number_keys(known_type(node_type), tuple(NODES))
+
+
 @lru_cache(maxsize=4)
 def _number_defaults(types: tuple[str, ...]) -> Mapping[str, int | float | None]:
-    found: dict[str, int | float | None] = {name: MEMORY_KEYS[name].default for name in _NUMBERS_OF_SETTINGS}
+    return {name: key.default for name, key in _stated_numbers(types).items()}
+
+
+@lru_cache(maxsize=256)
+def _number_keys(name: str, types: tuple[str, ...]) -> Keys:
+    own = NODES[name].KEYS
+    merged = {**_stated_numbers(types), **own}
+    return {field: key for field, key in merged.items() if key.number}
+
+
+def _stated_numbers(types: tuple[str, ...]) -> Keys:
+    found: dict[str, NodeKey] = {
+        name: INTEGER.but(default=MEMORY_KEYS[name].default) for name in _NUMBERS_OF_SETTINGS
+    }
     found |= _OTHER_NUMBERS
     for keys in (COMMON_KEYS, *(NODES[name].KEYS for name in types)):
         for name, key in keys.items():
             if key.number:
-                found.setdefault(name, key.default)
+                found.setdefault(name, key)
     return found
 
 

@@ -34,13 +34,15 @@ class NodeKey(Key):
 
     `read` gives None for a value of a wrong kind, which counts as absent, or raises ValueError with what is
     allowed. `required`: reading it raises in a node without it. `advised`: it should be there. `offered`:
-    editors fill the default in. `number`: it is made a number before the node runs (workflows.md 6.6).
+    editors fill the default in. `number`: it is made a number before the node runs (workflows.md 6.6), a
+    whole one without `fraction`.
     `{default}` in the sentence stands for the default.
     """
 
     advised: bool = False
     offered: bool = False
     number: bool = False
+    fraction: bool = False
 
     def __call__(self, sentence: str, **changed: Any) -> NodeKey:
         own = {name: changed.pop(name) for name in _OWN & changed.keys()}

@@ -27,7 +27,7 @@ from Middleware.services.steady_paragraphs import SystemParts
 from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
 from Middleware.workflows.dispatch.llm_dispatch import Demand, LLMDispatchService, steady_window_of
-from Middleware.workflows.handlers.node_types import number_defaults
+from Middleware.workflows.handlers.node_types import number_keys
 from Middleware.workflows.models.execution_context import (
     Branch,
     ChildCall,
@@ -54,36 +54,36 @@ logger = logging.getLogger(__name__)
 
 
 def with_numbers(node: NodeConfig, resolve: Callable[[str], str], where: Callable[[], str]) -> NodeConfig:
-    """`node` with its numeric fields as numbers: a copy, or `node` itself when there is nothing to do.
+    """`node` with the numeric fields of its type as numbers: a copy, or `node` itself when there is nothing
+    to do.
 
-    `resolve(text)` fills placeholders. A text that is no number becomes the default, with a warning that
+    `resolve(text)` fills placeholders. What is no number becomes the default, with a warning that
     begins with `where()`.
     """
     changed: dict[str, Any] = {}
-    defaults = number_defaults()
-    for name in node.keys() & defaults.keys():
-        value, default = node[name], defaults[name]
-        kind = float if isinstance(default, float) else int
-        if isinstance(value, bool) or type(value) is kind:
+    keys = number_keys(node.get("type"))
+    for name in node.keys() & keys.keys():
+        value, default = node[name], keys[name].default
+        kind = float if keys[name].fraction else int
+        if isinstance(value, bool) or type(value) is kind or not isinstance(value, int | float | str):
             continue
-        if isinstance(value, (int, float)):
-            changed[name] = kind(value)
-        elif isinstance(value, str):
-            text, told = (resolve(value), loggable_whole_text) if "{" in value else (value, str)
-            try:
-                changed[name] = kind(text)
-            except ValueError:
-                changed[name] = _fallen_back(name, default, text, where(), told(repr(text)))
+        is_filled = isinstance(value, str) and "{" in value
+        found = resolve(value) if isinstance(value, str) and is_filled else value
+        try:
+            changed[name] = kind(found)
+        except (ValueError, OverflowError):  # the second: of `1e400`, which JSON reads as infinite
+            told = loggable_whole_text(repr(found)) if is_filled else repr(found)
+            changed[name] = _fallen_back(name, default, found, where(), told)
     return {**node, **changed} if changed else node
 
 
 def _fallen_back(
-    name: str, default: int | float | None, text: str, where: str, told: str
+    name: str, default: int | float | None, found: float | str, where: str, told: str
 ) -> int | float | str:
-    """The default of a field whose text is no number, told; without a default the text."""
+    """The default of a field that holds no number, told; without a default what it holds."""
     if default is None:
         logger.error("%s: %s: %s is not a number", where, name, told)
-        return text
+        return found
     logger.warning("%s: %s: %s is not a number, so %s is used", where, name, told, default)
     return default
 

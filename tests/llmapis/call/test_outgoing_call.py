@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from Middleware.common.errors import BackendError, RequestCancelled
 from Middleware.llmapis.call import outgoing_call
 from Middleware.llmapis.call.call_arguments import CallArguments
 from Middleware.llmapis.call.outgoing_call import OutgoingCall
+from Middleware.llmapis.dialects.loop_turns import refusing_thoughts
 from Middleware.llmapis.llm_api import LlmApiService
 from Middleware.llmapis.wire import http
 from Middleware.services.cancellation_service import cancellation_service
@@ -108,6 +110,45 @@ def test_a_refused_call_of_a_backend_that_always_streams_is_not_asked_again(
     with pytest.raises(BackendError, match="no"):
         service(stream=False).get_response_from_llm(HELLO)
     assert len(server.requests) == asked
+
+
+class TestThoughtsThatAreRefused:
+    TURNS: ClassVar = [{"role": "assistant", "content": "a", "beside": {"reasoning": "hm"}}]
+    CALL = CallArguments(HELLO, turns=TURNS)
+
+    @pytest.fixture(autouse=True)
+    def nothing_learnt(self):
+        yield
+        refusing_thoughts.forget_all()
+
+    @pytest.fixture
+    def refusal(self, rig):
+        said = {"error": {"message": "reasoning is not supported with this model"}}
+        return rig.json_answer(said, "400 Bad Request")
+
+    def test_they_are_left_out_from_then_on(self, serve, rig, configs, service, refusal):
+        """Once a try without them was taken."""
+
+        def script(peer):
+            for answer in (refusal, rig.SSE_HEAD + rig.chunked(rig.token("Hi"), rig.DONE)):
+                peer.request()
+                peer.send(answer)
+
+        server = serve(script)
+        configs.endpoint("E", server.url)
+        called = service()
+        list(called.handler.stream_batches(self.CALL))
+        assert refusing_thoughts.holds(called.endpoint)
+        assert ["hm" in str(request) for request in server.requests] == [True, False]
+
+    def test_where_that_was_not_it(self, serve, configs, service, refusal):
+        """What one client asked for may have the same words, so nothing is learnt."""
+        server = serve(saying(refusal))
+        configs.endpoint("E", server.url)
+        called = service()
+        with pytest.raises(BackendError, match="not supported"):
+            list(called.handler.stream_batches(self.CALL))
+        assert (len(server.requests), refusing_thoughts.holds(called.endpoint)) == (2, False)
 
 
 class TestTheEndOfAStream:

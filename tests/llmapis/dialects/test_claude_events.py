@@ -95,7 +95,7 @@ class TestCalls:
             {"index": 1, "id": "b", "type": "function", "function": {"name": "g", "arguments": ""}},
             {"index": 1, "function": {"arguments": "{}"}},
         ]
-        assert events.call_ids == ["a", "b"]
+        assert events.calls == [("a", '{"x"'), ("b", "{}")]
 
     @pytest.mark.parametrize(("given", "said"), [({}, [""]), ({"x": 1}, ["", '{"x": 1}'])])
     def test_input_that_came_in_no_pieces_is_said_at_the_end(self, events, given, said):

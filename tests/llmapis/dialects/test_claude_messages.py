@@ -189,7 +189,7 @@ class TestToolTurns:
         turns = turned(
             user("Q"),
             assistant("look", tool_calls=[call("a"), call("b")]),
-            thoughts_of=lambda call_id: [thought] if call_id == "b" else [],
+            thoughts_of=lambda use: [thought] if use["id"] == "b" else [],
         )
         assert turns[1]["content"] == [thought, text("look"), use("a"), use("b")]
 

@@ -9,6 +9,7 @@ import pytest
 from Middleware.config.endpoints import EndpointConfig
 from Middleware.llmapis.call.call_arguments import CallArguments, HandlerSettings
 from Middleware.llmapis.dialects.loop_turns import (
+    MOST_MARKS,
     MarkedEndpoints,
     ThoughtFields,
     refusing_thoughts,
@@ -97,19 +98,20 @@ class TestTurns:
         ]
 
     def test_an_endpoint_that_refuses_them_gets_none(self, make_endpoint):
-        """From the refusal on."""
+        """In the next try, and from then on when it was marked."""
         sent = {"messages": wire_turns(self.TURNS, WIRE_KEYS, make_endpoint())}
         refused = "Unrecognized request argument: messages.2.reasoning_content"
-        bare = without_thoughts(sent, refused, make_endpoint())
+        bare = without_thoughts(sent, refused)
         assert bare == {"messages": [{k: v for k, v in t.items() if k != "beside"} for t in self.TURNS]}
+        refusing_thoughts.mark(make_endpoint())
         assert {"messages": wire_turns(self.TURNS, WIRE_KEYS, make_endpoint())} == bare
 
     @pytest.mark.parametrize("refused", ["max_tokens is too large", "the reasoning is poor", ""])
     def test_another_refusal_is_none_of_it(self, make_endpoint, refused):
         """The field must be named, and have been sent."""
         sent = {"messages": wire_turns(self.TURNS, WIRE_KEYS, make_endpoint())}
-        assert without_thoughts(sent, refused, make_endpoint()) is None
-        assert without_thoughts({"prompt": "x"}, "reasoning_content", make_endpoint()) is None
+        assert without_thoughts(sent, refused) is None
+        assert without_thoughts({"prompt": "x"}, "reasoning_content") is None
 
 
 def test_marks_are_of_an_address_and_a_model(make_endpoint):
@@ -118,6 +120,19 @@ def test_marks_are_of_an_address_and_a_model(make_endpoint):
     one = make_endpoint()
     assert (marked.mark(one), marked.mark(one), marked.holds(one)) == (True, False, True)
     assert not marked.holds(make_endpoint("another"))
+
+
+def test_a_mark_of_what_one_client_sent_is_no_mark_for_others(make_endpoint):
+    """One for everybody holds for it too; too many are learnt anew."""
+    marked, endpoint = MarkedEndpoints(), make_endpoint()
+    assert marked.mark(endpoint, "tools of one")
+    assert (marked.holds(endpoint, "tools of one"), marked.holds(endpoint, "of another")) == (True, False)
+    assert not marked.holds(endpoint)
+    for number in range(MOST_MARKS):
+        marked.mark(endpoint, str(number))
+    assert not marked.holds(endpoint, "tools of one")
+    marked.mark(endpoint)
+    assert marked.holds(endpoint, "tools of one")
 
 
 class TestInjectedTexts:

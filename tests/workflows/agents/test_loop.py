@@ -431,6 +431,33 @@ class TestEndpointsWithoutTools:
         assert bench.ask(asked, "It is k.").text == "It is k."
         assert caplog.text.count("does not support tools") == 1
 
+    def test_a_choice_of_the_client_that_is_refused(self, bench):
+        """Once more natively without it, and nobody's tools are turned off."""
+        refusal = BackendError("chat", "bad_request", "it does not support this tool_choice", status=400)
+        fields = {"allowTools": True, "tools": [ASK_USER]}
+        replies = refusal, asks(call(path="a")), "It is a."
+        assert bench.ask(*replies, **fields, tool_choice="required").text == "It is a."
+        assert [sent.tool_choice for sent in bench.model.calls] == ["required", None, None]
+        assert all(sent.tools for sent in bench.model.calls)
+        bench.ask("ok", **fields)
+        assert bench.model.calls[0].tools
+
+    def test_one_that_refuses_the_tools_too(self, bench):
+        """By JSON in the third try."""
+        fields = {"allowTools": True, "tools": [ASK_USER], "tool_choice": "required"}
+        assert bench.ask(self.refusal(), self.refusal(), "ok", **fields).text == "ok"
+        assert [bool(sent.tools) for sent in bench.model.calls] == [True, True, False]
+
+    def test_tools_of_one_client_that_are_refused(self, bench):
+        """They alone are described from then on: a server may refuse one odd schema."""
+        odd = {"allowTools": True, "tools": [ASK_USER]}
+        refusal = BackendError("chat", "bad_request", "tools[2]: 'strict' is not supported", status=400)
+        assert bench.ask(refusal, "ok", **odd).text == "ok"
+        assert bench.ask("ok", **odd).text == "ok"
+        assert not bench.model.calls[0].tools
+        bench.ask("ok")
+        assert bench.model.calls[0].tools
+
     def test_native_is_native(self, bench):
         """The error is the node's."""
         with pytest.raises(WorkflowError, match="does not support tools"):

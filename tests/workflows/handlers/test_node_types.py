@@ -16,6 +16,7 @@ from Middleware.workflows.handlers.node_types import (
     node_handler,
     node_schema,
     number_defaults,
+    number_keys,
 )
 
 
@@ -45,6 +46,21 @@ def test_numbers_of_nodes_and_of_memory_settings():
     assert numbers["memoryCondensationBuffer"] == MEMORY_KEYS["memoryCondensationBuffer"].default
     assert numbers["maxResponseSizeInTokens"] == COMMON_KEYS["maxResponseSizeInTokens"].default
     assert "prompt" not in numbers and "endpointName" not in numbers
+
+
+WITH_FRACTIONS = {"percentile", "toolTimeout", "totalTimeout"}
+
+
+@pytest.mark.parametrize("name", list(NODES))
+def test_each_type_states_its_own_numbers(name):
+    """As it states them, so its default and its kind hold, and none is a number that it says is none."""
+    numbers = number_keys(name)
+    for field, key in NODES[name].ALL_KEYS.items():
+        assert (field in numbers) is key.number
+        assert not key.number or numbers[field] is key
+    assert {field for field, key in numbers.items() if key.fraction} <= WITH_FRACTIONS
+    for key in numbers.values():
+        assert key.fraction or type(key.default) in (int, type(None))
 
 
 @pytest.mark.parametrize("name", list(NODES))

@@ -13,6 +13,7 @@ from Middleware.workflows.processors.node_context import with_numbers
 CASES = [
     ("an-int-stays", {"limit": 7}, {"limit": 7}),
     ("a-number-is-truncated", {"limit": 7.9}, {"limit": 7}),
+    ("without-end-it-is-the-default", {"limit": float("inf")}, {"limit": 5}),
     ("a-text-is-parsed", {"limit": " 7 "}, {"limit": 7}),
     ("decimals-are-no-int", {"limit": "7.5"}, {"limit": 5}),
     ("a-placeholder-is-filled-first", {"limit": "{n}"}, {"limit": 9}),
@@ -22,6 +23,26 @@ CASES = [
         {"maxResponseSizeInTokens": 400},
     ),
     ("without-a-default-it-stays", {"maxTurnsToPull": "many"}, {"maxTurnsToPull": "many"}),
+    (
+        "seconds-keep-their-fraction",
+        {"type": "Agent", "totalTimeout": 0.5, "toolTimeout": "1.5"},
+        {"type": "Agent", "totalTimeout": 0.5, "toolTimeout": 1.5},
+    ),
+    (
+        "what-is-a-number-elsewhere-stays-as-it-is",
+        {"type": "WebFetch", "totalTimeout": 1.9},
+        {"type": "WebFetch", "totalTimeout": 1.9},
+    ),
+    (
+        "the-default-is-that-of-the-type",
+        {"type": "Agent", "maxResponseSizeInTokens": "much"},
+        {"type": "Agent", "maxResponseSizeInTokens": 2048},
+    ),
+    (
+        "also-where-another-type-comes-first",
+        {"type": "OfflineWikiApiPartialArticle", "num_results": "many"},
+        {"type": "OfflineWikiApiPartialArticle", "num_results": 1},
+    ),
     ("a-share-is-a-float", {"percentile": "0.25"}, {"percentile": 0.25}),
     ("a-whole-share-too", {"percentile": 1}, {"percentile": 1.0}),
     (

@@ -106,12 +106,12 @@ class ClaudeBackend(BaseChatCompletionsHandler):
     def _convert_messages(self, messages: Messages) -> Messages:
         return messages
 
-    def _thoughts_of(self, call_id: str) -> list[JsonObject]:
+    def _thoughts_of(self, use: JsonObject) -> list[JsonObject]:
         """The signed blocks that came with a call; wanted only where this request thinks too."""
         thinking = self.settings.samplers.get("thinking")
         if not isinstance(thinking, Mapping) or thinking.get("type") == "disabled":
             return []
-        return thinking_replay.of(self._thinking_owner(), call_id)
+        return thinking_replay.of(self._thinking_owner(), use["id"], use["input"])
 
     def _thinking_owner(self) -> ThinkingOwner:
         request = current_request()
@@ -155,7 +155,7 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         state.model = state.model or events.model
         state.ended = events.ended
         if chunk is not None and chunk["finish_reason"] is not None:
-            thinking_replay.keep(self._thinking_owner(), events.call_ids, events.thought_blocks)
+            thinking_replay.keep(self._thinking_owner(), events.calls, events.thought_blocks)
         return chunk
 
     def _parse_non_stream_response(self, body: JsonObject) -> LlmText | JsonObject:
@@ -177,8 +177,8 @@ class ClaudeBackend(BaseChatCompletionsHandler):
         thoughts = [block for block in blocks if block.get("type") in THOUGHT_BLOCKS]
         if isinstance(answer, dict) and thoughts:
             answer["thinking_blocks"] = thoughts
-            ids = [use["id"] for use in uses if text_of(use.get("id"))]
-            thinking_replay.keep(self._thinking_owner(), ids, thoughts)
+            calls = [(use["id"], use.get("input")) for use in uses if text_of(use.get("id"))]
+            thinking_replay.keep(self._thinking_owner(), calls, thoughts)
         return answer
 
 

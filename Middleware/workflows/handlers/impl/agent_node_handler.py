@@ -77,6 +77,7 @@ _SECONDS = INTEGER.but(
         "x-allowed": "a number above 0, or a text with a {placeholder}",
     },
     read=_read_seconds,
+    fraction=True,
 )
 
 

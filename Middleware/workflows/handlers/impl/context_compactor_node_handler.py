@@ -8,15 +8,16 @@ from typing import ClassVar
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import NodeConfig
-from Middleware.services.discussion_store import DiskFaults
+from Middleware.services.discussion_store import DiscussionStore, DiskFaults
 from Middleware.workflows.handlers.base.base_workflow_node_handler import MACHINE, WorkflowNodeHandler
 from Middleware.workflows.handlers.node_types import NODES
 from Middleware.workflows.memory.compactor import compact, tagged_summaries
-from Middleware.workflows.memory.settings import named_settings
+from Middleware.workflows.memory.settings import SettingsFile, named_settings
 from Middleware.workflows.models.execution_context import ExecutionContext
 from Middleware.workflows.models.node_keys import FLAG, Keys
 
 _SETTING = "contextCompactorSettingsFile"
+NOTHING_COMPACTED = "nothing is compacted"
 
 
 @NODES.register("ContextCompactor")
@@ -47,9 +48,9 @@ class ContextCompactorNode(WorkflowNodeHandler):
             try:
                 settings = named_settings(context, context.user.context_compactor_settings_file, _SETTING)
             except ConfigError as error:
-                context.warn(f"nothing is compacted: {error}")
+                context.warn(f"{NOTHING_COMPACTED}: {error}")
                 return ""
-            disk.try_work(lambda: compact(context, store, settings), None, "nothing is compacted")
+            disk.try_work(lambda: _bring_up_to_date(context, store, settings), None, NOTHING_COMPACTED)
         return disk.try_work(lambda: tagged_summaries(store), "", "the summaries cannot be read")
 
     def writes(self, config: NodeConfig) -> str:
@@ -59,3 +60,11 @@ class ContextCompactorNode(WorkflowNodeHandler):
         if context.store is None or context.value("readOnly"):
             return []
         return ["would bring the summaries of the older messages up to date"]
+
+
+def _bring_up_to_date(context: ExecutionContext, store: DiscussionStore, settings: SettingsFile) -> None:
+    """A fault of the settings is told, and what is stored stays. Raises what a model call raises."""
+    try:
+        compact(context, store, settings)
+    except ConfigError as error:
+        context.warn(f"{NOTHING_COMPACTED}: {error}")

@@ -32,6 +32,7 @@ _PERCENTILE = INTEGER(
     should=_SHARE,
     default=0.5,
     read=_read_share,
+    fraction=True,
 )
 
 

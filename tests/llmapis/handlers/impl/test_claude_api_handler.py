@@ -237,6 +237,14 @@ class TestThinkingBlocks:
         turn = payload(user("Q"), CALL_TURN, samplers=THINKS)["messages"][1]
         assert turn["content"][0] == THOUGHT
 
+    def test_a_turn_of_another_chat_gets_none(self, make_handler, read_stream, payload):
+        """Its server counts its calls, so the id is the same; the arguments are not."""
+        self.streamed(make_handler, read_stream)
+        [call] = CALL_TURN["tool_calls"]
+        other = {**call, "function": {**call["function"], "arguments": '{"a": 1}'}}
+        turn = payload(user("Q"), {**CALL_TURN, "tool_calls": [other]}, samplers=THINKS)["messages"][1]
+        assert turn["content"][0]["type"] == "tool_use"
+
     @pytest.mark.parametrize("samplers", [{}, {"thinking": {"type": "disabled"}}])
     def test_a_request_that_does_not_think_sends_none(self, make_handler, read_stream, payload, samplers):
         """They are wanted only then."""

@@ -58,6 +58,29 @@ def test_a_conversation_that_is_too_long_is_compacted(bench, settings):
     assert bench(NODE) == "<context_compactor_old>reply 1</context_compactor_old>"
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"lookbackStartTurn": -1}, "lookbackStartTurn: found -1, allowed: a number >= 0"),
+        ({"recentContextTokens": "20k"}, "recentContextTokens: found '20k', allowed: a number >= 1"),
+        ({"maxResponseSizeInTokens": "long"}, "maxResponseSizeInTokens: found 'long', allowed: a number"),
+        ({"oldSectionPrompt": 5}, "oldSectionPrompt: found 5, allowed: a string"),
+        ({"endpointName": None}, 'this call needs an "endpointName"'),
+    ],
+)
+def test_a_setting_that_cannot_be_used_costs_no_chat(bench, settings, fields, told):
+    """It is told, and what is kept is given. memory.md 18.2.4."""
+    settings(**{"recentContextTokens": 2, "oldContextTokens": 2, "lookbackStartTurn": 0, **fields})
+    ChunkList(bench.store, "context_compactor_old.json").replace(
+        Entry("old", "h"), Entry("__boundary__", "1:h")
+    )
+    bench.discussion_id = "d"
+    bench.messages = [{"role": "user", "content": f"word {i}"} for i in range(3)]
+    assert bench(NODE) == "<context_compactor_old>old</context_compactor_old>"
+    [warning] = bench.engine.warnings
+    assert warning.startswith("nothing is compacted: ") and told in warning and "Compact.json" in warning
+
+
 class TestReadOnly:
     """`readOnly`: another node of the workflow makes the summaries, behind the answer (prompt-reuse.md 1)."""
 
