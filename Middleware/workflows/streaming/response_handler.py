@@ -258,12 +258,16 @@ class StreamingResponseHandler:
         rest = self._cleaner.finish(may_be_empty=may_be_empty)
         self._route.think(self._cleaner.take_thoughts(), out)
         self._say(rest, out)
-        if tag := self._route.before_text():
-            out.append({"token": tag, "finish_reason": None})
+        self._close_tag(out)
         self._close_beside()
         self._count_completed()
         if self._cleaner.unclosed_thought:
             self.thoughts.append(self._cleaner.unclosed_thought)
+
+    def _close_tag(self, out: Batch) -> None:
+        """Close the tag of thoughts that no text follows."""
+        if tag := self._route.before_text():
+            out.append({"token": tag, "finish_reason": None})
 
     def _finish(self, out: Batch) -> None:
         """The one finish chunk, with all that is known of the answer."""
