@@ -14,6 +14,7 @@ from typing import Any
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, TextBatch, close_batches
+from Middleware.llmapis.llm_text import in_order
 from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply, Framer
 from Middleware.services.answers import AnswerFacts, client_finish_reason
 from Middleware.utilities.sensitive_logging_utils import shorten_text
@@ -323,6 +324,11 @@ def whole_chunk(result: str | JsonObject) -> Chunk:
     if calls := facts.get("tool_calls"):
         chunk["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
     return chunk
+
+
+def whole_batch(result: str | JsonObject) -> Batch:
+    """A whole result as the one batch of a stream, its text and thoughts in their order."""
+    return in_order(whole_chunk(result), result)
 
 
 def _singly(chunks: Iterable[Chunk]) -> Batches:

@@ -23,7 +23,12 @@ from Middleware.llmapis.dialects.event_mapping import (
 from Middleware.llmapis.dialects.image_injection import content_parts, openai_image, with_images
 from Middleware.llmapis.dialects.loop_turns import thoughts_beside
 from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, openai_models
-from Middleware.llmapis.dialects.openai_messages import answer_form, read_message, tool_calls_of
+from Middleware.llmapis.dialects.openai_messages import (
+    answer_form,
+    pieces_in,
+    read_message,
+    tool_calls_of,
+)
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
 from Middleware.llmapis.llm_text import LlmText
@@ -102,6 +107,7 @@ class OpenAIBackend(BaseChatCompletionsHandler):
                 "refusal": refused,
                 "native_finish_reason": text_of(choice.get("native_finish_reason")),
                 "beside": thoughts_beside(message),
+                "pieces": pieces_in(message),
             },
         )
 

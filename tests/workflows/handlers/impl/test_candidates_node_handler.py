@@ -248,7 +248,9 @@ class TestText:
     def test_thoughts_of_a_merge_go_where_its_endpoint_says(self, house, stream, mode, told):
         """Beside the text and in it; those of the candidates go nowhere."""
         tags = {"startThinkTag": "<m>", "endThinkTag": "</m>"}
-        house.endpoint("wise", apiTypeConfigFileName="Chat", reasoningOutput=mode, removeThinking=True, **tags)
+        house.endpoint(
+            "wise", apiTypeConfigFileName="Chat", reasoningOutput=mode, removeThinking=True, **tags
+        )
         house.model.replies = [LlmText("one", thinking="a"), "two", LlmText("<m>d</m>both", thinking="c")]
         fields = {"candidates": 2, "choose": "merge", "judgeEndpointName": "wise"}
         answer = house.ask(node(is_responder=True, **fields), SHOW, stream=stream)
