@@ -7,10 +7,15 @@ from typing import Any, TypeVar
 
 from Middleware.common.costs import Cost
 from Middleware.common.request_context import RequestContext
-from Middleware.common.types import Batch, JsonObject
+from Middleware.common.types import Batch, Chunk, JsonObject
 from Middleware.llmapis.backend_errors import told_error
 from Middleware.services.answers import ToolCallCollector, finished_calls, full_usage
 from Middleware.services.run_trace import TracedNode
+
+Piece = tuple[str, str]
+"""A thought, and the text behind it."""
+
+Pieces = list[Piece]
 
 
 class LlmText(str):
@@ -19,7 +24,8 @@ class LlmText(str):
     `usage`: `{"prompt_tokens", "completion_tokens", "total_tokens", ...}` or None. Source: spec backends.md
     10. `cut_call`: the model called a tool, and the end of the answer cut the call; `cut_calls`: those calls,
     as far as they came. `beside`: thoughts in the fields they came in, for an agent's loop. `cost`: what the
-    call cost; None: its endpoint has no price."""
+    call cost; None: its endpoint has no price. `pieces`: text and thoughts in their order; None: thoughts
+    stand before the text, or nobody knows where."""
 
     finish_reason: str | None
     native_finish_reason: str | None
@@ -31,6 +37,7 @@ class LlmText(str):
     cut_calls: list[JsonObject]
     beside: JsonObject | None
     cost: Cost | None
+    pieces: Pieces | None
 
     def __new__(
         cls,
@@ -46,18 +53,19 @@ class LlmText(str):
         cut_calls: list[JsonObject] | None = None,
         beside: JsonObject | None = None,
         cost: Cost | None = None,
+        pieces: Pieces | None = None,
     ) -> LlmText:
         made = super().__new__(cls, text)
         made.finish_reason, made.native_finish_reason = finish_reason, native_finish_reason
         made.thinking, made.usage, made.model = thinking, usage, model
         made.refusal, made.cut_call, made.cost = refusal, cut_call, cost
-        made.cut_calls, made.beside = cut_calls or [], beside
+        made.cut_calls, made.beside, made.pieces = cut_calls or [], beside, pieces
         return made
 
-    def told_apart(self, text: str, thinking: str) -> LlmText:
+    def told_apart(self, text: str, thinking: str, pieces: Pieces | None = None) -> LlmText:
         """The same answer with another text and thought."""
         made = LlmText(text)
-        vars(made).update(vars(self), thinking=thinking)
+        vars(made).update(vars(self), thinking=thinking, pieces=pieces)
         return made
 
 
@@ -96,6 +104,37 @@ def count_call(
 
 
 # --------------------------------------------------------------------------
+# The order of text and thoughts in a whole answer. Pure.
+
+
+def pieces_of(said: Iterable[Piece]) -> Pieces | None:
+    """What was said, in as few pieces as keep its order; None: no thought stands behind text."""
+    pieces: list[tuple[list[str], list[str]]] = [([], [])]
+    for thought, text in said:
+        if thought and pieces[-1][1]:
+            pieces.append(([], []))
+        for part, parts in zip((thought, text), pieces[-1], strict=True):
+            if part:
+                parts.append(part)
+    return [("".join(thoughts), "".join(texts)) for thoughts, texts in pieces] if len(pieces) > 1 else None
+
+
+def in_order(chunk: Chunk, answer: Any) -> Batch:
+    """A whole answer as the batch of a stream. `chunk`: all of it, with its facts; it becomes the last."""
+    facts = answer if isinstance(answer, dict) else getattr(answer, "__dict__", {})
+    pieces: Pieces | None = facts.get("pieces")
+    if not pieces:
+        return [chunk]
+    batch: Batch = []
+    for thought, text in pieces[:-1]:
+        batch.append({"token": text, "finish_reason": None})
+        if thought:
+            batch[-1]["thinking"] = thought
+    chunk["thinking"], chunk["token"] = pieces[-1]
+    return [*batch, chunk]
+
+
+# --------------------------------------------------------------------------
 # A stream as one whole answer. Pure.
 
 
@@ -127,6 +166,8 @@ def join_batches(endpoint: str, batches: Iterable[Batch]) -> LlmText | JsonObjec
     if finish is None:
         return LlmText("")
     text, thinking = "".join(texts), "".join(thoughts)
+    if thinking and (pieces := pieces_of(zip(thoughts, texts, strict=True))):
+        facts["pieces"] = pieces
     came = calls.complete()
     whole_calls = finished_calls(came, finish)
     if cut := [call for call in came if call not in whole_calls]:

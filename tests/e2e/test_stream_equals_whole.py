@@ -40,6 +40,7 @@ def server(launch):
         user: {"endpoints": {"Model": {"apiTypeConfigFileName": api_type, **CLEANING}}}
         for user, api_type in BACKENDS.items()
     }
+    users["muse"] = {"endpoints": {"Model": {"reasoningParser": "mistral", "reasoningOutput": "inline"}}}
     return launch(users, "--concurrency", "0")
 
 
@@ -55,6 +56,16 @@ def test_every_route_and_backend(user, route, server, backend):
             ROUTES[route].path, ROUTES[route].ask(user, f"say {mark} please", stream=stream)
         )
         assert (status, ROUTES[route].text(body, stream=stream)) == (200, expected), (kind, stream)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_thoughts_behind_text_stand_in_it_where_they_came(stream, server, backend):
+    """Those that a parser took out of it."""
+    mark = f"musing {stream}"
+    backend.on(mark, Reply(["A [TH", "INK]t", "[/THINK]B"]))
+    route = ROUTES["openai-chat"]
+    status, body = server.post(route.path, route.ask("muse", mark, stream=stream))
+    assert (status, route.text(body, stream=stream)) == (200, "A <think>\nt\n</think>\n\nB")
 
 
 @pytest.mark.parametrize("user", BACKENDS)

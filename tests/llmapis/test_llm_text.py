@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Middleware.llmapis.llm_text import LlmText, note_answer
+from Middleware.llmapis.llm_text import LlmText, in_order, note_answer, pieces_of
 
 
 def test_a_thought_taken_out_of_the_text():
@@ -14,6 +14,31 @@ def test_a_thought_taken_out_of_the_text():
     assert (apart, apart.thinking) == ("a", "hm")
     assert {**vars(answer), "thinking": "hm"} == vars(apart)
     assert (answer, answer.thinking) == ("<t>hm</t>a", "")
+
+
+@pytest.mark.parametrize(
+    ("said", "pieces"),
+    [
+        ([], None),
+        ([("", "a"), ("", "b")], None),
+        ([("t", ""), ("u", "a"), ("", "b")], None),
+        ([("", "a"), ("t", "")], [("", "a"), ("t", "")]),
+        ([("t", "a"), ("", "b"), ("", ""), ("u", ""), ("v", "c")], [("t", "ab"), ("uv", "c")]),
+    ],
+    ids=["nothing", "text", "thoughts-first", "thought-last", "thought-between"],
+)
+def test_the_order_of_thoughts_and_text(said, pieces):
+    """Told only where a thought stands behind text."""
+    assert pieces_of(said) == pieces
+
+
+def test_a_whole_answer_in_its_order():
+    """The last dict has all that is known of it; without an order it is the only one."""
+    answer = LlmText("ab", thinking="t", pieces=[("", "a"), ("t", "b")])
+    whole = {"token": "ab", "thinking": "t", "finish_reason": "length"}
+    first = {"token": "a", "finish_reason": None}
+    assert in_order({**whole}, answer) == [first, {**whole, "token": "b"}]
+    assert in_order({**whole}, LlmText("ab", thinking="t")) == [whole]
 
 
 class Told:

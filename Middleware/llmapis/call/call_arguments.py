@@ -87,7 +87,7 @@ class CallArguments:
         wanted. `backup_of`: the endpoint that failed before."""
         asked = self.rebuild(self, service) if is_backup and self.rebuild is not None else self
         own = _copy_conversation(asked.conversation, with_images=self.llm_takes_images)
-        turns = _copy_conversation(asked.turns, with_images=False)
+        turns = _copy_conversation(asked.turns, with_images=self.llm_takes_images)
         return copy_with(asked, conversation=own, turns=turns, backup_of=backup_of)
 
     def clamped_tokens(self) -> int:

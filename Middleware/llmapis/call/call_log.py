@@ -91,10 +91,11 @@ def set_split(chunk: Chunk, thinking: str, text: str) -> None:
 
 
 def one_chunk(answer: LlmText | JsonObject) -> Chunk:
-    """A whole answer as the only dict of a stream."""
+    """A whole answer as one dict of a stream."""
     if isinstance(answer, dict):
         chunk: dict[str, Any] = {"token": answer["content"], **answer}
         del chunk["content"]
+        chunk.pop("pieces", None)
         chunk["tool_calls"] = [{"index": at, **call} for at, call in enumerate(answer["tool_calls"])]
         return cast(Chunk, chunk)
     chunk = {"token": str(answer), "finish_reason": answer.finish_reason or "stop"}

@@ -29,6 +29,7 @@ from Middleware.llmapis.call.call_log import content_taken_out, is_visible, one_
 from Middleware.llmapis.call.half_characters import HalfCharacters, ends_in_half
 from Middleware.llmapis.dialects.event_mapping import DECODER, ToolCallDeltas, decode_json, text_of
 from Middleware.llmapis.dialects.loop_turns import ThoughtFields
+from Middleware.llmapis.llm_text import in_order
 from Middleware.llmapis.wire.decoders import END_MARK, Event, LineTooLong, NdjsonDecoder, SseDecoder
 from Middleware.services.answers import CUTTING_REASONS
 from Middleware.utilities.sensitive_logging_utils import loggable_error, loggable_text
@@ -106,7 +107,7 @@ _MARKS_BEGIN = re.compile(r"(?=[<\[])")
 def split_in_order(splitter: ThoughtSplitter, chunk: Chunk) -> list[Chunk]:
     """The chunks that come before `chunk`, which keeps the last thought and the text behind it."""
     thought = chunk.pop("thinking", "")
-    parts: list[tuple[bool, str]] = [(True, thought)] if thought else []
+    parts: list[tuple[bool, list[str]]] = [(True, [thought])] if thought else []
     for piece in _MARKS_BEGIN.split(chunk["token"]):
         first = splitter.in_thought
         thinking, text = splitter.feed(piece)
@@ -114,17 +115,17 @@ def split_in_order(splitter: ThoughtSplitter, chunk: Chunk) -> list[Chunk]:
             ((True, thinking), (False, text)) if first else ((False, text), (True, thinking))
         ):
             _add(parts, is_thought, part)
-    chunk["token"] = parts.pop()[1] if parts and not parts[-1][0] else ""
+    chunk["token"] = "".join(parts.pop()[1]) if parts and not parts[-1][0] else ""
     if parts and parts[-1][0]:
-        chunk["thinking"] = parts.pop()[1]
-    return [_chunk(is_thought, part) for is_thought, part in parts]
+        chunk["thinking"] = "".join(parts.pop()[1])
+    return [_chunk(is_thought, "".join(part)) for is_thought, part in parts]
 
 
-def _add(parts: list[tuple[bool, str]], is_thought: bool, part: str) -> None:
+def _add(parts: list[tuple[bool, list[str]]], is_thought: bool, part: str) -> None:
     if part and parts and parts[-1][0] is is_thought:
-        parts[-1] = is_thought, parts[-1][1] + part
+        parts[-1][1].append(part)
     elif part:
-        parts.append((is_thought, part))
+        parts.append((is_thought, [part]))
 
 
 def _chunk(is_thought: bool, part: str) -> Chunk:
@@ -280,13 +281,13 @@ class StreamReader:
             return False
         if failure := self._told_failure(answer):
             raise failure
-        self._give_whole(self._whole_chunk(answer), batch)
+        self._give_whole(self._whole_batch(answer), batch)
         return True
 
-    def _whole_chunk(self, answer: JsonObject) -> Chunk:
+    def _whole_batch(self, body: JsonObject) -> Batch:
         try:
-            for_agent = self.state.thoughts is not None
-            return one_chunk(self._handler.read_whole(answer, for_agent=for_agent))
+            answer = self._handler.read_whole(body, for_agent=self.state.thoughts is not None)
+            return in_order(one_chunk(answer), answer)
         except BackendError as error:
             self.bad_call = error.retryable
             raise
@@ -299,18 +300,19 @@ class StreamReader:
             self._handler._parse_non_stream_response(self._first)
         except (LookupError, TypeError, ValueError, AttributeError):
             return False
-        chunk = self._whole_chunk(self._first)
-        if not is_visible(chunk):
+        whole = self._whole_batch(self._first)
+        if not is_visible(whole[-1]):
             return False
-        self._give_whole(chunk, batch)
+        self._give_whole(whole, batch)
         return True
 
-    def _give_whole(self, chunk: Chunk, batch: Batch) -> None:
+    def _give_whole(self, whole: Batch, batch: Batch) -> None:
+        chunk = whole[-1]
         self.finish_reason = chunk["finish_reason"]
         self.output, self.only_text = True, False
         self.state.usage.update(chunk.get("usage") or {})
         self.ended = self.whole = True
-        batch.append(chunk)
+        batch += whole
 
     # Events
 
@@ -520,6 +522,8 @@ class StreamReader:
             logger.warning("endpoint '%s': the stream ended without its end mark", self._endpoint)
         if self._splitter is not None:
             thinking, text = self._splitter.finish()
+            if thinking and final["token"]:
+                batch.append(content_taken_out(final))
             set_split(final, thinking, final["token"] + text)
         if failure := self._failure_word(final, is_empty=not (self.output or batch or is_visible(final))):
             return self._fail_batch(batch, failure)

@@ -132,16 +132,55 @@ def image_sources(message: Message) -> list[str]:
 
 
 def with_images(messages: Messages, shape: _Shape) -> Messages:
-    """Messages in the backend's own shape: `shape(user message, sources)`; other roles lose the key `images`.
+    """Messages in the backend's own shape: `shape(user message, sources)`. Images of tools' results are
+    shown by a user message behind them; those of other roles are left out, with a warning.
 
     Images that cannot be read at all (no list): every message goes back to text, and a note says so in a last
     user message.
     """
     try:
-        return [_shape_message(message, shape) for message in messages]
+        shown = _images_behind_results(messages)
+        _warn_of_roles(shown)
+        return [_shape_message(message, shape) for message in shown]
     except TypeError as error:
         logger.warning("images could not be read, so all messages are sent as text: %s", error)
     return with_unreadable_note([without_images(message) for message in messages])
+
+
+def _images_behind_results(messages: Messages) -> Messages:
+    """Images of a run of results, moved to the user message behind the run, or to one of their own: no
+    backend takes them in a result.
+    """
+    if not any(message.get("role") == "tool" and message.get("images") for message in messages):
+        return messages
+    moved: Messages = []
+    waiting: list[str] = []
+    for message in messages:
+        role = message.get("role")
+        if role == "tool":
+            waiting += image_sources(message)
+            message = without_images(message)
+        elif waiting and role == "user":
+            message = {**message, "images": [*waiting, *image_sources(message)]}
+            waiting = []
+        elif waiting:
+            moved.append(_picture_message(waiting))
+            waiting = []
+        moved.append(message)
+    return [*moved, _picture_message(waiting)] if waiting else moved
+
+
+def _picture_message(sources: list[str]) -> Message:
+    return {"role": "user", "content": "", "images": sources}
+
+
+def _warn_of_roles(messages: Messages) -> None:
+    roles = {str(message.get("role")) for message in messages if message.get("images")} - {"user"}
+    if roles:
+        logger.warning(
+            "images in messages of the role %s were left out: only users and tools can show images",
+            ", ".join(loggable_text(role[:60]) for role in sorted(roles)),
+        )
 
 
 def _shape_message(message: Message, shape: _Shape) -> Message:

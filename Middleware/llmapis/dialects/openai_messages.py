@@ -10,7 +10,7 @@ from typing import Any
 
 from Middleware.common.types import JsonObject
 from Middleware.llmapis.dialects.event_mapping import finish_fields, text_of, whole_tool_calls
-from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.llm_text import LlmText, Pieces, pieces_of
 from Middleware.services.answers import finished_calls
 
 
@@ -43,6 +43,15 @@ def read_message(message: Mapping[str, Any], thoughts: GoogleThoughts | None = N
     if isinstance(refusal, str) and refusal and not token:
         return refusal, thinking, True
     return token, thinking, False
+
+
+def pieces_in(message: Mapping[str, Any]) -> Pieces | None:
+    """The order of text and thoughts in a whole message's content array; None: thoughts come first, or it is
+    no array."""
+    content = message.get("content")
+    if not isinstance(content, list) or _is_thought(message):
+        return None
+    return pieces_of([(reasoning_of(message), ""), *(_split_parts([part])[::-1] for part in content)])
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:
@@ -195,8 +204,8 @@ def answer_form(
 ) -> LlmText | JsonObject:
     """The result for a whole body. `finish`: the backend's word; null = `stop`, or `tool_calls` with calls.
 
-    `facts`: `usage`, `model`, `refusal`, `native_finish_reason`, `cut_call`, `cut_calls`, `beside`, as far as
-    they are known. Of calls that the end of the answer cut none may be left: then the text knows it
+    `facts`: `usage`, `model`, `refusal`, `native_finish_reason`, `cut_call`, `cut_calls`, `beside`, `pieces`,
+    as far as they are known. Of calls that the end of the answer cut none may be left: then the text knows it
     (`cut_call`).
     """
     told = {key: value for key, value in (facts or {}).items() if value}

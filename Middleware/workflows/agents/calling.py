@@ -232,7 +232,10 @@ class JsonCalling(Calling):
 
     def client_result(self, call_name: str, answer: Message) -> Result:
         text = str(answer.get("content") or "")
-        return Result(call_name, text, {"role": "user", "content": self.content(call_name, text)})
+        turn: Message = {"role": "user", "content": self.content(call_name, text)}
+        if images := answer.get("images"):
+            turn["images"] = images
+        return Result(call_name, text, turn)
 
 
 # --------------------------------------------------------------------------

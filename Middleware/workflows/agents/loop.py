@@ -64,7 +64,7 @@ from Middleware.workflows.agents.tool_runner import (
 from Middleware.workflows.agents.tools import client_choice, gather_tools
 from Middleware.workflows.dispatch.agent_calls import AgentPrompt, prompt_tokens, turn_tokens
 from Middleware.workflows.models.execution_context import ExecutionContext, LlmCall
-from Middleware.workflows.streaming.response_handler import whole_chunk
+from Middleware.workflows.streaming.response_handler import whole_batch
 from Middleware.workflows.streaming.step_handler import StepEnd
 
 Batches = Generator[Batch, None, None]
@@ -321,7 +321,7 @@ class AgentLoop:
         if self._context.stream and self._call.stream:
             return handler.llm.stream_batches(asked)
         result = handler.llm.whole_answer(asked)
-        return iter([one_batch(result, whole_chunk(result))])
+        return iter([one_batch(result, whole_batch(result))])
 
     def _count(self, asked: CallArguments, answer: StepAnswer) -> None:
         usage = full_usage(answer.usage, lambda: answer.thinking + answer.came, asked.prompt_tokens)

@@ -181,10 +181,10 @@ class StepReader:
         return out
 
 
-def one_batch(result: Any, chunk: Chunk) -> Batch:
-    """A whole answer as the one batch of a stream. `chunk`: the same, as `whole_chunk` has it."""
+def one_batch(result: Any, batch: Batch) -> Batch:
+    """A whole answer as the one batch of a stream. `batch`: the same, as `whole_batch` has it."""
     facts = result if isinstance(result, dict) else getattr(result, "__dict__", {})
     for name in ("beside", "cut_calls"):
         if facts.get(name):
-            chunk[name] = facts[name]
-    return [chunk]
+            batch[-1][name] = facts[name]
+    return batch

@@ -51,7 +51,7 @@ from Middleware.workflows.processors.node_context import NodeContext
 from Middleware.workflows.processors.read_ahead import ReadAhead
 from Middleware.workflows.processors.run import NOTHING_KEPT, Run, title_of
 from Middleware.workflows.processors.workflows_processor import WorkflowProcessor
-from Middleware.workflows.streaming.response_handler import whole_chunk
+from Middleware.workflows.streaming.response_handler import whole_batch
 from Middleware.workflows.variables.workflow_variable_manager import value_of
 
 # --------------------------------------------------------------------------
@@ -373,7 +373,7 @@ class _DryContext(NodeContext):
             self._tell_of_call(self.dry_node, self.llm_handler.llm, call, asked, text)
         self.notes.prompt_tokens = asked.prompt_tokens
         answer = LlmText(text, finish_reason="stop")
-        return NodeStream(iter([[whole_chunk(answer)]])) if streams else answer
+        return NodeStream(iter([whole_batch(answer)])) if streams else answer
 
     def _tell_of_call(
         self, node: DryNode, service: LlmApiService, call: LlmCall, asked: CallArguments, answer: str

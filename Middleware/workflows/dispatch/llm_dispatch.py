@@ -48,7 +48,7 @@ from Middleware.workflows.models.execution_context import (
     result_text,
 )
 from Middleware.workflows.models.node_keys import common_value
-from Middleware.workflows.streaming.response_handler import whole_chunk
+from Middleware.workflows.streaming.response_handler import whole_batch
 
 logger = logging.getLogger(__name__)
 
@@ -507,4 +507,4 @@ def _ask_for_call(
 
 
 def _as_stream(result: LlmText | JsonObject, tokens: Callable[[], int]) -> NodeStream:
-    return NodeStream(iter([[whole_chunk(result)]]), prompt_tokens=tokens)
+    return NodeStream(iter([whole_batch(result)]), prompt_tokens=tokens)

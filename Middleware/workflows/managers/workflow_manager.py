@@ -17,7 +17,7 @@ import Middleware.workflows.handlers.impl  # noqa: F401  (registers the node typ
 from Middleware.common.copies import copy_with
 from Middleware.common.errors import ConfigError, EarlyTermination, MiddlewareError, RequestCancelled, let_go
 from Middleware.common.request_context import ClientQuestion, RequestContext, enter_request, target_name
-from Middleware.common.types import Batch, Batches, Messages
+from Middleware.common.types import Batch, Batches, Message, Messages
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings
 from Middleware.config.workflows import Category, Routing, WorkflowFile, load_workflow
@@ -246,8 +246,7 @@ def prepare_question(question: ClientQuestion) -> ClientQuestion:
         if DISCUSSION_TAG in text:
             text = without_discussion_tags(text)
             message = {**message, "content": text}
-        said = text and not text.isspace()
-        if said or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
+        if (text and not text.isspace()) or _means_something_without_text(message):
             kept.append(message)
     return copy_with(
         question,
@@ -265,11 +264,16 @@ def plain_question(question: ClientQuestion) -> ClientQuestion:
     for message in question.messages:
         text = message["content"]
         if DISCUSSION_TAG in text and (bare := without_discussion_tags(text)) != text:
-            if not bare.strip() and not any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT):
+            if not bare.strip() and not _means_something_without_text(message):
                 continue
             message = {**message, "content": bare}
         kept.append(message)
     return copy_with(question, messages=kept, discussion_id=None, has_conversation=bool(question.messages))
+
+
+def _means_something_without_text(message: Message) -> bool:
+    """A tool's empty result does, also without an id: those behind it belong to calls by their order."""
+    return message["role"] == "tool" or any(message.get(key) for key in _KEYS_OF_A_MESSAGE_WITHOUT_TEXT)
 
 
 def _make_room_for(depth: int) -> None:

@@ -50,7 +50,7 @@ from Middleware.workflows.processors.run import Run, title_of
 from Middleware.workflows.streaming.response_handler import (
     StreamingResponseHandler,
     lower_tool_name,
-    whole_chunk,
+    whole_batch,
 )
 from Middleware.workflows.streaming.step_handler import StepHandler
 
@@ -392,7 +392,7 @@ class Delivery:
         if isinstance(result, NodeStream):
             return result.batches
         if isinstance(result, LlmText) or is_tool_call_answer(result):
-            return iter([[whole_chunk(result)]])
+            return iter([whole_batch(result)])
         text = result_text(result)
         delay_ms = self._context.user.static_stream_delay_ms if self._context.stream else 0
         return static_batches(text, delay_ms / 1000)

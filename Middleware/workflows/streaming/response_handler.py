@@ -14,6 +14,7 @@ from typing import Any
 from Middleware.cleaning import ResponseCleaner
 from Middleware.common.request_context import current_request
 from Middleware.common.types import Batch, Batches, Chunk, JsonObject, TextBatch, close_batches
+from Middleware.llmapis.llm_text import in_order
 from Middleware.protocols.registry import WIRE_FORMATS, ErrorReply, Framer
 from Middleware.services.answers import AnswerFacts, client_finish_reason
 from Middleware.utilities.sensitive_logging_utils import shorten_text
@@ -289,12 +290,16 @@ class StreamingResponseHandler:
         rest = self._cleaner.finish(may_be_empty=may_be_empty)
         self._route.think(self._cleaner.take_thoughts(), out)
         self._say(rest, out)
-        if tag := self._route.before_text():
-            out.append({"token": tag, "finish_reason": None})
+        self._close_tag(out)
         self._close_beside()
         self._count_completed()
         if self._cleaner.unclosed_thought:
             self.thoughts.append(self._cleaner.unclosed_thought)
+
+    def _close_tag(self, out: Batch) -> None:
+        """Close the tag of thoughts that no text follows."""
+        if tag := self._route.before_text():
+            out.append({"token": tag, "finish_reason": None})
 
     def _finish(self, out: Batch) -> None:
         """The one finish chunk, with all that is known of the answer."""
@@ -350,6 +355,11 @@ def whole_chunk(result: str | JsonObject) -> Chunk:
     if calls := facts.get("tool_calls"):
         chunk["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
     return chunk
+
+
+def whole_batch(result: str | JsonObject) -> Batch:
+    """A whole result as the one batch of a stream, its text and thoughts in their order."""
+    return in_order(whole_chunk(result), result)
 
 
 def _singly(chunks: Iterable[Chunk]) -> Batches:

@@ -119,7 +119,7 @@ class StepHandler(StreamingResponseHandler):
         text = "".join(self._texts[self._step_from[0] :])
         log_findings(self._cleaner, self._endpoint, text or "called")
         self._note_step(text)
-        self._begin_step(answers=end.answers)
+        self._begin_step(out, answers=end.answers)
 
     def _settle_held(self, out: Batch, *, is_thought: bool) -> None:
         """What was held of the step's text: a thought, or the answer."""
@@ -150,13 +150,14 @@ class StepHandler(StreamingResponseHandler):
         if self.raw is not None:
             self.raw.clear()
 
-    def _begin_step(self, *, answers: bool) -> None:
+    def _begin_step(self, out: Batch, *, answers: bool) -> None:
         """The next step, with a cleaner of its own. The opening of a group chat belongs to the first text;
         so do thoughts in the text.
         """
         has_text = bool(self._texts)
         self._cleaner = self._new_cleaner(None if has_text else self._made_of[3])
         if has_text and self._route.keeps_order:
+            self._close_tag(out)
             self._route = self._steps = StepThoughts("drop", {})
         self._steps.begin_step()
         self._is_fed = self._endpoint_now is None

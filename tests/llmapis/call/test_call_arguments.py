@@ -22,9 +22,10 @@ def test_the_handler_may_change_its_messages():
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "not-wanted"])
 def test_images(wanted):
-    """They go along only where the node wants them."""
-    given = CallArguments(PICTURE, llm_takes_images=wanted).of_endpoint(None, is_backup=False)
-    assert ("images" in given.conversation[0]) is wanted
+    """They go along only where the node wants them, those of a loop's turns too."""
+    call = CallArguments(PICTURE, llm_takes_images=wanted, turns=PICTURE)
+    given = call.of_endpoint(None, is_backup=False)
+    assert [("images" in message) for message in given.messages()] == [wanted, wanted]
 
 
 def test_a_backup_gets_the_call_in_its_own_shape():

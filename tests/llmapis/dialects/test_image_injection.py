@@ -165,12 +165,55 @@ class TestMessages:
         message = {"role": "user", "content": [text], "images": ["https://h/a"]}
         assert self.shaped(message)[0]["content"] == [text, self.part]
 
-    @pytest.mark.parametrize("role", ["assistant", "system", "tool"])
-    def test_other_roles_lose_the_key(self, role):
-        """Only users show images."""
+    @pytest.mark.parametrize("role", ["assistant", "system"])
+    def test_other_roles_lose_the_key(self, role, caplog):
+        """Only users show images; the log says what is left out."""
         assert self.shaped({"role": role, "content": "x", "images": ["https://h/a"]}) == [
             {"role": role, "content": "x"}
         ]
+        assert f"images in messages of the role {role} were left out" in caplog.text
+
+    @pytest.mark.parametrize(
+        ("behind", "shown"),
+        [
+            ([], [{"role": "user", "content": [part]}]),
+            (
+                [{"role": "assistant", "content": "C"}],
+                [{"role": "user", "content": [part]}, {"role": "assistant", "content": "C"}],
+            ),
+            (
+                [{"role": "user", "content": "Q"}],
+                [{"role": "user", "content": [{"type": "text", "text": "Q"}, part]}],
+            ),
+            (
+                [{"role": "user", "content": "Q", "images": ["https://h/b"]}],
+                [
+                    {
+                        "role": "user",
+                        "content": [{"type": "text", "text": "Q"}, part, openai_image("https://h/b")],
+                    }
+                ],
+            ),
+        ],
+        ids=["end", "assistant", "user", "user-with-images"],
+    )
+    def test_a_user_message_behind_the_run_shows_images_of_results(self, behind, shown, caplog):
+        """The one that stands there, or one of their own; results stay together."""
+        call = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}, {"id": "2"}]}
+        results = [
+            {"role": "tool", "content": "r", "tool_call_id": "1", "images": ["https://h/a"]},
+            {"role": "tool", "content": "s", "tool_call_id": "2"},
+        ]
+        plain = [{"role": "tool", "content": "r", "tool_call_id": "1"}, results[1]]
+        assert self.shaped(call, *results, *behind) == [call, *plain, *shown]
+        assert caplog.text == ""
+
+    def test_images_of_each_run_stand_behind_it(self):
+        """However many runs there are."""
+        runs = [{"role": "tool", "content": name, "images": [f"https://h/{name}"]} for name in "ab"]
+        call = {"role": "assistant", "content": "c"}
+        shown = [{"role": "user", "content": [openai_image(f"https://h/{name}")]} for name in "ab"]
+        assert [m for m in self.shaped(runs[0], call, runs[1], call) if m["role"] == "user"] == shown
 
     @pytest.mark.parametrize("images", [["file://x"], [], None, [{"url": "x"}]])
     def test_nothing_usable_keeps_the_text(self, images):

@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from Middleware.common.errors import BackendError
+from Middleware.llmapis.call.call_log import one_chunk
+from Middleware.llmapis.llm_text import in_order, join_batches
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 SECTIONS = st.lists(TEXTS.filter(bool), max_size=5)
@@ -348,3 +350,113 @@ def test_stream_equals_whole(dialect, answer, cuts, make_handler, read_stream, j
     assert streamed["text"] == "".join(answer["texts"])
     assert streamed["thinking"] == "".join(answer["thoughts"])
     assert [(call["name"], call["arguments"]) for call in streamed["calls"]] == answer["calls"]
+
+
+class MixedClaude(Claude):
+    """Blocks in any order."""
+
+    def blocks(self, answer):
+        return [
+            {"type": "thinking", "thinking": part, "signature": "s"}
+            if is_thought
+            else {"type": "text", "text": part}
+            for is_thought, part in answer["said"]
+        ]
+
+
+class MixedMistral(Mistral):
+    """Parts in any order."""
+
+    def parts(self, answer):
+        return [
+            {"type": "thinking", "thinking": [{"type": "text", "text": part}]}
+            if is_thought
+            else {"type": "text", "text": part}
+            for is_thought, part in answer["said"]
+        ]
+
+    def stream(self, answer):
+        chunks = [
+            {"choices": [{"delta": {"content": [part]}, "finish_reason": None}]}
+            for part in self.parts(answer)
+        ]
+        return sse([*chunks, {"choices": [{"delta": {}, "finish_reason": "stop"}]}]) + "data: [DONE]\n\n"
+
+    def whole(self, answer):
+        return {"choices": [{"message": {"content": self.parts(answer)}, "finish_reason": "stop"}]}
+
+
+def order(chunks):
+    """What is thought and what is text, in its order: `(is thought, part)`."""
+    said = []
+    for chunk in chunks:
+        for is_thought, part in ((True, chunk.get("thinking")), (False, chunk["token"])):
+            if part and said and said[-1][0] is is_thought:
+                said[-1] = is_thought, said[-1][1] + part
+            elif part:
+                said.append((is_thought, part))
+    return said
+
+
+def order_of(answer):
+    return order(in_order(one_chunk(answer), answer))
+
+
+@pytest.mark.parametrize("dialect", [MixedClaude(), MixedMistral()], ids=["claude", "mistral"])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=st.lists(st.tuples(st.booleans(), TEXTS.filter(bool)), min_size=1, max_size=6))
+def test_thoughts_behind_text_keep_their_place(dialect, said, make_handler, read_stream):
+    """Streamed, whole, and joined from a stream."""
+    answer = {"said": said, "texts": [], "calls": []}
+    streamed = list(read_stream(make_handler(dialect.type), [dialect.stream(answer).encode()]))
+    whole = make_handler(dialect.type, stream=False).read_whole(dialect.whole(answer))
+    expected = order(
+        [{"token": "", "thinking": part} if thinks else {"token": part} for thinks, part in said]
+    )
+    assert order(streamed) == order_of(whole) == order_of(join_batches("E", [streamed])) == expected
+
+
+MARKS = [
+    "<think>",
+    "</think>",
+    "[THINK]",
+    "[/THINK]",
+    "<|channel|>",
+    "analysis",
+    "final",
+    "<|message|>",
+    "<|end|>",
+]
+
+
+@pytest.mark.parametrize("parser", ["think", "mistral", "harmony", "auto"])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    morsels=st.lists(st.sampled_from([*MARKS, "a", " b\n", "<", "[", "`"]), min_size=1, max_size=12),
+    beside=st.sampled_from(["", "t"]),
+    places=st.lists(st.integers(0, 99), max_size=5),
+    ends=st.booleans(),
+)
+def test_thoughts_in_the_text_keep_their_place(
+    parser, morsels, beside, places, ends, make_handler, read_stream
+):
+    """However the text is cut, with the finish reason in its last chunk or behind it, and whole."""
+    text = "".join(morsels)
+    edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
+    deltas = [{"reasoning_content": beside}] if beside else []
+    deltas += [{"content": text[start:end]} for start, end in pairwise(edges)]
+    choices = [{"delta": delta, "finish_reason": None} for delta in deltas]
+    if ends:
+        choices[-1]["finish_reason"] = "stop"
+    else:
+        choices.append({"delta": {}, "finish_reason": "stop"})
+    data = sse([{"choices": [choice]} for choice in choices]) + "data: [DONE]\n\n"
+    message = {"content": text, "reasoning_content": beside or None}
+    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+
+    def handler(**more):
+        return make_handler(OpenAi.type, endpoint={"reasoningParser": parser}, **more)
+
+    streamed = list(read_stream(handler(), [data.encode()]))
+    assert order(streamed) == order_of(handler(stream=False).read_whole(body))
+    assert order(read_stream(handler(), [json.dumps(body).encode()])) == order(streamed)

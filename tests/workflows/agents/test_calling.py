@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from Middleware.workflows.agents.calling import NativeCalling
+from Middleware.workflows.agents.calling import JsonCalling, NativeCalling
 from Middleware.workflows.agents.step_reader import NativeWords, PlainWords
 
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
@@ -24,6 +24,15 @@ def calling():
         return made
 
     return make
+
+
+@pytest.mark.parametrize("kind", [NativeCalling, JsonCalling])
+@pytest.mark.parametrize("images", [{}, {"images": ["AAAA"]}], ids=["text", "picture"])
+def test_a_clients_result_keeps_its_pictures(kind, images):
+    """In the turn that the model gets."""
+    answer = {"role": "tool", "tool_call_id": "c1", "content": "seen", **images}
+    turn = kind.__new__(kind).client_result("look", answer).turn
+    assert ("seen" in turn["content"], turn.get("images")) == (True, images.get("images"))
 
 
 def test_without_tools_all_of_it_is_text(calling):

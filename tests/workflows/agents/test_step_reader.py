@@ -131,4 +131,4 @@ class TestWhatItCameTo:
 )
 def test_a_whole_answer_is_one_batch(result, more):
     """With what stands beside its text."""
-    assert one_batch(result, text("a")) == [text("a", **more)]
+    assert one_batch(result, [text("b"), text("a")]) == [text("b"), text("a", **more)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from Middleware.common.errors import ConfigMissing, WorkflowError
 from Middleware.common.request_context import ClientQuestion
-from Middleware.workflows.managers.workflow_manager import prepare_question
+from Middleware.workflows.managers.workflow_manager import plain_question, prepare_question
 
 
 def say(content: str, **fields: Any) -> dict[str, Any]:
@@ -191,6 +191,14 @@ class TestPreparation:
         assert ready.discussion_id == "d1"
         assert [m["content"] for m in ready.messages] == ["ab", "", " ", ""]
         assert messages == sent
+
+    @pytest.mark.parametrize("prepare", [prepare_question, plain_question])
+    @pytest.mark.parametrize("content", ["", "\n", "[DiscussionId]d1[/DiscussionId]"])
+    def test_an_empty_result_of_a_tool_stays(self, prepare, content):
+        """Also without an id: the result behind it would answer the wrong call."""
+        results = [{"role": "tool", "content": content, "name": "w"}, {"role": "tool", "content": "5"}]
+        ready = prepare(ClientQuestion(results))
+        assert [message["content"].strip() for message in ready.messages] == ["", "5"]
 
     @pytest.mark.parametrize(
         "blank", ["", " \n", "[DiscussionId]d1[/DiscussionId]"], ids=["empty", "blank", "tag"]

@@ -17,6 +17,7 @@ from Middleware.llmapis.llm_text import LlmText
 from Middleware.protocols.registry import WIRE_FORMATS
 from Middleware.workflows.streaming.response_handler import (
     StreamingResponseHandler,
+    whole_batch,
     whole_chunk,
 )
 
@@ -476,6 +477,29 @@ class TestWholeChunk:
             "usage": usage,
             "model": "m",
         }
+
+    @pytest.mark.parametrize(
+        ("endpoint", "expected"),
+        [
+            ({"reasoningOutput": "inline"}, ("A <think>\nt\n</think>\n\n<think>s</think>B", "")),
+            (NAMED_INLINE, ("A <think>ts</think>B", "")),
+            ({**FIELD, "thinkTagNames": ["think"]}, ("A B", "ts")),
+            ({**THINK, "thinkTagNames": ["think"]}, ("A B", "")),
+        ],
+        ids=["inline", "inline-and-removed", "field", "drop"],
+    )
+    def test_thoughts_in_their_order(self, endpoint, expected):
+        """As in a stream; those that a rule removes, between those that came beside the text."""
+        pieces = [("", "A "), ("t", "<think>s</think>B")]
+        said = LlmText("A <think>s</think>B", thinking="t", pieces=pieces, finish_reason="length")
+
+        whole = StreamingResponseHandler(endpoint, {}).clean_batch(whole_batch(said))
+        stream = [text("A "), thought("t"), text("<think>s</think>"), text("B"), end("length")]
+        streamed = StreamingResponseHandler(endpoint, {}).clean_batch(stream)
+
+        for batch in (whole, streamed):
+            told = "".join(chunk["token"] for chunk in batch), "".join(c.get("thinking", "") for c in batch)
+            assert (told, batch[-1]["finish_reason"]) == (expected, "length")
 
     @pytest.mark.parametrize(
         ("content", "expected"), [("", ""), (None, ""), (" a", "Bo: a")], ids=["empty", "null", "text"]

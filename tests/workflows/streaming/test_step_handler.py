@@ -122,6 +122,21 @@ class TestThoughts:
         _, out = handled(INLINE, [thought("a")], [thought("b"), "x"], [thought("c"), "y"])
         assert said(out) == "<think>a\n\nb</think>x\n\ny"
 
+    @pytest.mark.parametrize("size", [0, 1])
+    @pytest.mark.parametrize(
+        ("first", "answer"),
+        [
+            (["x<think>a</think>"], "x<think>a</think>\n\ny"),
+            (["x", thought("a")], "x<think>a</think>\n\ny"),
+            (["x<think>a"], "x<think>a</think>\n\ny"),
+            (["x\n<think>a</think>\n"], "x<think>a</think>\n\ny"),
+        ],
+    )
+    def test_in_the_text_behind_it(self, first, answer, size):
+        """A step that ends in a thought closes its tag, so the next text never stands inside it."""
+        _, out = handled({**INLINE, "thinkTagNames": ["think"]}, first, [thought("b"), "y"], size=size)
+        assert said(out) == answer
+
     def test_nowhere(self):
         """They are known all the same."""
         handler, out = handled({**THINK, "reasoningOutput": "drop"}, [thought("a")], [thought("b"), "y"])

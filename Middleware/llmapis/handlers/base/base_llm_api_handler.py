@@ -46,11 +46,12 @@ from Middleware.llmapis.call.call_arguments import (
     StreamState,
     ThoughtSplitter,
 )
+from Middleware.llmapis.call.call_log import one_chunk
 from Middleware.llmapis.call.outgoing_call import BAD_ANSWERS, OpenStream, OutgoingCall
-from Middleware.llmapis.call.stream_reader import StreamReader
+from Middleware.llmapis.call.stream_reader import StreamReader, split_in_order
 from Middleware.llmapis.dialects.model_lists import ModelList
 from Middleware.llmapis.dialects.prompt_caching import chat_key
-from Middleware.llmapis.llm_text import LlmText, join_batches
+from Middleware.llmapis.llm_text import LlmText, Piece, in_order, join_batches, pieces_of
 from Middleware.llmapis.reasoning_parser import reasoning_splitter
 from Middleware.llmapis.sampler_translation import (
     apply_structural_fields,
@@ -327,11 +328,15 @@ def _failure_of(answer: LlmText | JsonObject, endpoint: str) -> BackendError | N
 
 
 def _split(answer: LlmText | JsonObject, splitter: ThoughtSplitter) -> LlmText | JsonObject:
-    """A whole answer with the reasoning inside its text moved to `thinking`."""
-    text = answer["content"] if isinstance(answer, dict) else str(answer)
-    parts = (splitter.feed(text), splitter.finish())
-    thinking, text = ("".join(part) for part in zip(*parts, strict=True))
+    """A whole answer with the reasoning inside its text moved to `thinking`, in the order of a stream."""
+    said: list[Piece] = []
+    for chunk in in_order(one_chunk(answer), answer):
+        parts = [*split_in_order(splitter, chunk), chunk]
+        said += [(part.get("thinking", ""), part["token"]) for part in parts]
+    said.append(splitter.finish())
+    thinking, text = ("".join(part) for part in zip(*said, strict=True))
+    pieces = pieces_of(said)
     if isinstance(answer, dict):
-        whole = answer.get("thinking", "") + thinking
-        return {**answer, "content": text, **({"thinking": whole} if whole else {})}
-    return answer.told_apart(text, answer.thinking + thinking)
+        told = {"content": text, "thinking": thinking, "pieces": pieces}
+        return {**answer, **{key: value for key, value in told.items() if value or key in answer}}
+    return answer.told_apart(text, thinking, pieces)

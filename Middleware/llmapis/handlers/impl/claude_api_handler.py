@@ -38,7 +38,7 @@ from Middleware.llmapis.dialects.prompt_caching import CacheMark, LateText, mark
 from Middleware.llmapis.dialects.tool_turns import TurnRules
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_chat_completions_handler import BaseChatCompletionsHandler
-from Middleware.llmapis.llm_text import LlmText
+from Middleware.llmapis.llm_text import LlmText, pieces_of
 from Middleware.services.answers import CUTTING_REASONS
 
 logger = logging.getLogger(__name__)
@@ -170,6 +170,9 @@ class ClaudeBackend(BaseChatCompletionsHandler):
             facts={
                 "usage": claude_usage(body.get("usage")),
                 "model": body.get("model"),
+                "pieces": pieces_of(
+                    (_text_in(block, "thinking"), _text_in(block, "text")) for block in blocks
+                ),
                 "cut_call": len(whole) < len(blocks),
                 "cut_calls": [_openai_call(block) for block in blocks[len(whole) :]],
             },
@@ -197,4 +200,8 @@ def _openai_call(use: JsonObject) -> JsonObject:
 
 def _join_blocks(blocks: list[JsonObject], kind: str) -> str:
     """The texts of all blocks of one type; block and field share their name (`text`, `thinking`)."""
-    return "".join(text_of(block.get(kind)) for block in blocks if block.get("type") == kind)
+    return "".join(_text_in(block, kind) for block in blocks)
+
+
+def _text_in(block: JsonObject, kind: str) -> str:
+    return text_of(block.get(kind)) if block.get("type") == kind else ""

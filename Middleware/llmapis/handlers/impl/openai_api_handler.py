@@ -27,6 +27,7 @@ from Middleware.llmapis.dialects.model_lists import ModelList, joined_url, opena
 from Middleware.llmapis.dialects.openai_messages import (
     GoogleThoughts,
     answer_form,
+    pieces_in,
     read_message,
     thoughts_in,
     tool_calls_of,
@@ -111,6 +112,7 @@ class OpenAIBackend(BaseChatCompletionsHandler):
                 "refusal": refused,
                 "native_finish_reason": text_of(choice.get("native_finish_reason")),
                 "beside": thoughts_beside(message),
+                "pieces": pieces_in(message),
             },
         )
 

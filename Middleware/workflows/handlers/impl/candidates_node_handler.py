@@ -52,6 +52,7 @@ from Middleware.workflows.models.node_keys import (
     NodeKey,
     one_of,
 )
+from Middleware.workflows.streaming.response_handler import whole_batch
 
 FEWEST, MOST, DEFAULT_COUNT = 2, 16, 3
 COUNT_ALLOWED = f"a whole number from {FEWEST} to {MOST}, or a list of objects that stand for so many"
@@ -460,6 +461,10 @@ class _Round:
         if isinstance(answer, NodeStream):
             return replace(answer, context=context)
         self._stop_if_cancelled()
+        if self._context.is_responder and not self._context.is_internal and isinstance(answer, str):
+            self._context.take_answer(context)
+            # Cleaned on its way out, as a stream is: its thoughts go where the endpoint says.
+            return NodeStream(iter([whole_batch(answer)]), context=context)
         merged = context.clean(answer)
         self._context.take_answer(context)
         return merged

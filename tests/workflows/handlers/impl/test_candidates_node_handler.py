@@ -240,6 +240,31 @@ class TestText:
             == "b"
         )
 
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    @pytest.mark.parametrize(
+        ("mode", "told"),
+        [("drop", ("both", "")), ("field", ("both", "cd")), ("inline", ("<m>cd</m>both", ""))],
+    )
+    def test_thoughts_of_a_merge_go_where_its_endpoint_says(self, house, stream, mode, told):
+        """Beside the text and in it; those of the candidates go nowhere."""
+        tags = {"startThinkTag": "<m>", "endThinkTag": "</m>"}
+        house.endpoint(
+            "wise", apiTypeConfigFileName="Chat", reasoningOutput=mode, removeThinking=True, **tags
+        )
+        house.model.replies = [LlmText("one", thinking="a"), "two", LlmText("<m>d</m>both", thinking="c")]
+        fields = {"candidates": 2, "choose": "merge", "judgeEndpointName": "wise"}
+        answer = house.ask(node(is_responder=True, **fields), SHOW, stream=stream)
+        assert (answer.text, answer.thinking) == told
+
+    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+    def test_thoughts_of_a_merge_are_no_output(self, house, stream):
+        """Nodes behind it name them."""
+        house.endpoint("wise", apiTypeConfigFileName="Chat", reasoningOutput="inline")
+        house.model.replies = ["one", "two", LlmText("both", thinking="c")]
+        merge = node(candidates=2, choose="merge", judgeEndpointName="wise")
+        behind = {"type": "StaticResponse", "content": "{agent1Output}|{agent1Thinking}"}
+        assert house.ask(merge, behind, stream=stream).text == "both|c"
+
     def test_a_call_that_nobody_offered(self, house):
         """Its text counts."""
         call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
