@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from Middleware.common.errors import ConfigError
 from Middleware.common.types import Messages
 from Middleware.services.compacted_messages import OLD_FILE
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
 from Middleware.services.file_memories import End
 from Middleware.utilities.hashing_utils import message_hash, text_hash
+from Middleware.utilities.prompt_extraction_utils import leading_system_count
 from Middleware.utilities.steady_window import begin_of_tokens
 from Middleware.utilities.text_utils import stored_message_tokens
 from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask
 from Middleware.workflows.memory.chunking import content, unprocessed_range
-from Middleware.workflows.memory.settings import SettingsFile
+from Middleware.workflows.memory.settings import COMPACTOR_SETTING, SettingsFile, named_settings
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 OLDEST_FILE = "context_compactor_oldest.json"
@@ -93,6 +95,24 @@ def _start(messages: Messages, end: int, budget: int) -> int:
             break
         start -= 1
     return start
+
+
+def waits(context: ExecutionContext, newest: int) -> bool:
+    """Whether the conversation without its lookback and as many more of its `newest` messages fits into
+    Recent, so that no summary can be missed yet. False: the user has no compactor, or not a usable one.
+    """
+    name = context.user.context_compactor_settings_file
+    if not name:
+        return False
+    try:
+        settings = named_settings(context, name, COMPACTOR_SETTING)
+        left_out = newest + settings.whole_number("lookbackStartTurn")
+        budget = settings.scaled_size("recentContextTokens")
+    except ConfigError:
+        return False
+    front = leading_system_count(context.messages)
+    messages = context.messages[front : max(front, len(context.messages) - left_out)]
+    return _start(messages, len(messages), budget) == 0
 
 
 def is_due(store: DiscussionStore, windows: Windows) -> bool:
