@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import Messages
-from Middleware.services.compacted_messages import OLD_FILE
+from Middleware.services.compacted_messages import OLD_END, OLD_FILE, REACH_FILE, old_end
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
 from Middleware.services.file_memories import End
 from Middleware.utilities.hashing_utils import message_hash, text_hash
@@ -26,14 +26,8 @@ from Middleware.workflows.memory.settings import COMPACTOR_SETTING, SettingsFile
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 OLDEST_FILE = "context_compactor_oldest.json"
-REACH_FILE = "context_compactor_reach.json"
-"""How far the oldest summary reaches: one entry a state of it, the last three. Its text is the hash of the
-summary; its hash is the boundary and, after blanks, the hashes of the messages that this state has and the
-one before has not. And where Old ended (`OLD_END`), for the hash of a text that is said again is no place.
-"""
-
 LEASE = "compactor"
-BOUNDARY, OLD_END = "__boundary__", "__old_end__"
+BOUNDARY = "__boundary__"
 _STATES = 3
 _LEAST_RECENT = 0.25
 """So much of its budget a Recent that stands holds, where a message to begin with leaves it."""
@@ -123,10 +117,9 @@ def is_due(store: DiscussionStore, windows: Windows) -> bool:
     covered = stored[1].hash.rpartition(":")[2]
     if covered != message_hash(windows.messages[windows.old]) or stored[0].hash != windows.old_end:
         return True
-    ends = [state.hash for state in ChunkList(store, REACH_FILE).load() if state.text == OLD_END]
-    return _has_moved(windows.messages, stored[1].hash, windows.old) or (
-        bool(ends) and _has_moved(windows.messages, ends[-1], windows.recent - 1)
-    )
+    end = old_end(ChunkList(store, REACH_FILE).load())
+    edges = (stored[1].hash, windows.old), (end, windows.recent - 1)
+    return any(_has_moved(windows.messages, place, index) for place, index in edges)
 
 
 def _has_moved(messages: Messages, stored: str, place: int) -> bool:

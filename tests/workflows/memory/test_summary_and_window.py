@@ -58,12 +58,12 @@ def facts(text):
     return re.findall(r"fact\d+", text)
 
 
-def story(turns, first=0):
+def story(turns, first=0, say="and so we went on to the fact{}"):
     """Ends with what the user says in the last turn; `first`: its first fact. Answers differ in length."""
     messages = [{"role": "system", "content": "You are Mara."}]
     for turn in range(turns):
         fact, more = first + 2 * turn, "word " * (5 + turn * 7 % 11)
-        messages.append({"role": "user", "content": f"and so we went on to the fact{fact}"})
+        messages.append({"role": "user", "content": say.format(fact)})
         messages.append({"role": "assistant", "content": f"fact{fact + 1} {more}"})
     return messages[:-1]
 
@@ -87,6 +87,12 @@ class TestNothingIsLeftOut:
             telling.turn(story(turns))
         for turns in range(1, 14):
             assert telling.turn(story(turns, first=1000))[0] == []
+
+    def test_of_a_chat_in_which_the_user_says_the_same_each_turn(self, telling):
+        """The message that the summary ends with stands in many places."""
+        telling.house.write("Workflows/ana/Compact", {**COMPACT, "lookbackStartTurn": 2})
+        for turns in range(1, 40):
+            assert telling.turn(story(turns, say="continue"))[0] == []
 
 
 class TestWithoutASummary:
