@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from Middleware.common.types import Message, Messages
@@ -51,32 +51,60 @@ class ChatFronts:
     ) -> SystemParts:
         """The two parts of a prompt's system text, which is the newest of its chat from now on.
 
-        `everywhere`: all system messages count, else only those at the front. Asked once a request.
+        `everywhere`: all system messages count, else only those at the front. A prompt without any changes
+        nothing: it may be a front end's own question about the chat. Asked once a request.
         """
         digests = _Digests(owner)
-        shelf = f"front {'all' if everywhere else 'leading'} {digests.of(b'owner', '')}"
-        newest = list(_newest(messages, digests))
-        key, before = self._find(shelf, discussion_id and digests.of(b"id", discussion_id), newest)
         paragraphs = {
             digests.of(b"paragraph", text): text
             for text in system_paragraphs(messages, everywhere=everywhere)
         }
+        if not paragraphs:
+            return SystemParts("", "")
+        shelf = f"front {'all' if everywhere else 'leading'} {digests.of(b'owner', '')}"
+        newest = list(_newest(messages, digests))
+        if discussion_id:
+            key, before = self._by_id(shelf, digests.of(b"id", discussion_id), newest)
+        else:
+            key, before = self._by_messages(shelf, newest, paragraphs)
         characters = sum(len(message["content"]) for message in messages)
         front = next_front(before, paragraphs, characters)
         marks = tuple(dict.fromkeys(newest[:NEWEST]))
         self._member().keep_note(shelf, Note(key, _pack(front, marks), marks))
         return parts_of(front, paragraphs)
 
-    def _find(self, shelf: str, key: str | None, newest: list[str]) -> tuple[str, ChatFront | None]:
+    def _by_id(self, shelf: str, key: str, newest: list[str]) -> tuple[str, ChatFront | None]:
         """The chat of a prompt, and how it stood; None: it begins, or none of its messages is left."""
-        if key:
-            value = self._member().find_note(shelf, key)
-            if value is None:
-                return key, None
-            front, marks = _unpack(value)
-            return key, None if marks.isdisjoint(newest) else front
+        value = self._member().find_note(shelf, key)
+        if value is None:
+            return key, None
+        front, marks = _unpack(value)
+        return key, None if marks.isdisjoint(newest) else front
+
+    def _by_messages(
+        self, shelf: str, newest: list[str], paragraphs: Collection[str]
+    ) -> tuple[str, ChatFront | None]:
+        """As `_by_id`, for a prompt whose chat only its messages tell.
+
+        Few of them may be those of another chat that was opened with the same words: its system text must
+        then be there, too.
+        """
         found = self._member().nearest_note(shelf, list(dict.fromkeys(newest)))
-        return (uuid.uuid4().hex, None) if found is None else (found[0], _unpack(found[1])[0])
+        if found is not None:
+            key, (front, marks) = found[0], _unpack(found[1])
+            if _are_many(len(marks.intersection(newest)), len(marks)) or _stands(front, paragraphs):
+                return key, front
+        return uuid.uuid4().hex, None
+
+
+def _are_many(shared: int, marks: int) -> bool:
+    """Whether so many of a chat's last messages tell it beyond doubt."""
+    return shared > 1 and shared * 2 >= marks
+
+
+def _stands(front: ChatFront, paragraphs: Collection[str]) -> bool:
+    """Whether all that stood in front is still sent."""
+    return bool(front.steady) and all(digest in paragraphs for digest in front.steady)
 
 
 class _Digests:

@@ -121,14 +121,16 @@ class DiscussionStore(Correctable):
         return self._target
 
     def path(self, name: str) -> Path:
-        """Where the file `name` is or would be: in the folder, by another case, or at an old place."""
+        """Where the file `name` is or would be: in the folder, by another case, or at an old place. A folder
+        there is none: it may be that of another discussion.
+        """
         exact = self.folder / name
         if _is_there(exact):
             return exact
         old = list(self._old_places(name))
         if name.endswith(".json"):
             old = [*self._same_name(exact), *old]
-        return next(filter(_is_there, old), exact)
+        return next(filter(os.path.isfile, old), exact)
 
     def _same_name(self, exact: Path) -> list[Path]:
         try:

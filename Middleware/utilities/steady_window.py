@@ -30,18 +30,43 @@ Marks = Sequence[tuple[int, bytes]]
 class SteadyWindow:
     """How the windows of one node stand.
 
-    `slack`: how many messages a window of N may hold beyond N; None: 3 N. `summary_end`: the hash of the last
-    message that the compactor's summary holds, behind which the window begins; empty: there is none.
+    `slack`: how many messages a window of N may hold beyond N; None: 3 N. `summary_end`: the last message
+    that the compactor's summary holds, behind which the window begins, as `<index>:<hash>` or by its hash
+    alone; empty: there is none.
+    `waits(count)`: whether the compactor keeps all but about the `count` newest messages as they are, so that
+    nothing else holds what a window leaves out; asked where no such message is there.
     """
 
     slack: int | None = None
     summary_end: str = ""
+    waits: Callable[[int], bool] | None = None
 
-    def begin(self, messages: Messages, count: int) -> int:
-        """Index at which the window of `count` messages begins; 0 where all fit."""
-        if self.summary_end and (behind := _behind(self.summary_end, messages, count)) is not None:
+    def begin(self, messages: Messages, count: int, places: Sequence[int] | None = None) -> int:
+        """Index at which the window of `count` messages begins; 0 where all fit. `places`: of the messages in
+        the whole conversation, where they are not all of it.
+        """
+        places = range(len(messages)) if places is None else places
+        behind = self._behind(messages, count, places) if len(messages) > count else None
+        if behind is not None:
             return behind
         return begin_of_messages(messages, count, self._slack_of(count))
+
+    def _behind(self, messages: Messages, count: int, places: Sequence[int]) -> int | None:
+        """Index behind what the summary holds; None: that leaves fewer than `count` messages, or it cannot be
+        told.
+
+        Of several messages with the same text it is the one that is nearest to the place of the summary's
+        end, the newest where no place is known.
+        """
+        place, _, covered = self.summary_end.rpartition(":")
+        if covered:
+            end = int(place) if place.isdecimal() else places[-1]
+            for index in sorted(range(len(messages) - count), key=lambda each: abs(places[each] - end)):
+                if message_hash(messages[index]) == covered:
+                    return index + 1
+            if any(message_hash(message) == covered for message in messages[-count:]):
+                return None
+        return 0 if count and self.waits is not None and self.waits(count) else None
 
     def newest(self, newest: Iterable[Message], count: int) -> Messages:
         """The window of `count` messages, oldest first; `newest` walks backwards. Of a summary it knows
@@ -54,14 +79,6 @@ class SteadyWindow:
 
     def _slack_of(self, count: int) -> int:
         return _USUAL_SLACK * count if self.slack is None else self.slack
-
-
-def _behind(summary_end: str, messages: Messages, count: int) -> int | None:
-    """Index behind the newest message with this hash that leaves `count`; None: there is none."""
-    for index in range(len(messages) - count - 1, -1, -1):
-        if message_hash(messages[index]) == summary_end:
-            return index + 1
-    return None
 
 
 def message_mark(message: Message, behind: Message) -> bytes:

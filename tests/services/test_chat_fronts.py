@@ -76,6 +76,27 @@ class TestByMessages:
         ask(fronts, "Card.", "A")
         assert ask(fronts, "Card.\n\nLore.", "B") == ALL_STEADY
 
+    @pytest.mark.parametrize("turns", [["", "Hi, Ana.", "A"], ["A"]], ids=["greeting", "alone"])
+    @pytest.mark.parametrize("card", ["Other card.", "Other card.\n\nPersona."], ids=["all", "most"])
+    def test_another_chat_that_opens_with_the_same_words(self, fronts, turns, card):
+        """One message does not make it the same chat where the card is another one."""
+        ask(fronts, "Card.\n\nPersona.", "A")
+        assert ask(fronts, card, *turns) == SystemParts(card, "")
+        assert ask(fronts, f"{card}\n\nLore.", *turns, "B", "C") == SystemParts(card, "Lore.")
+
+    def test_a_long_chat_and_one_that_opens_with_its_last_words(self, fronts):
+        """A few of its last messages are no more than one."""
+        ask(fronts, "Card.", *(f"turn {number}" for number in range(8)), "continue", "go on")
+        assert ask(fronts, "Other card.", "continue", "go on") == SystemParts("Other card.", "")
+
+    def test_a_group_whose_prompts_have_nothing_but_the_speakers_card(self, fronts):
+        """It is told by its messages; the cards stay late."""
+        turns = [f"turn {number}" for number in range(20)]
+        for end in range(3, 20):
+            card = f"Card of {'AB'[end % 2]}."
+            parts = ask(fronts, card, *turns[:end])
+            assert parts == (SystemParts(card, "") if end == 3 else SystemParts("", card))
+
     def test_a_client_that_drops_its_oldest_messages(self, fronts):
         """The first user message is another one each time, the chat is not."""
         turns = [f"turn {number} " + "x" * 90 for number in range(60)]
@@ -117,6 +138,14 @@ class TestByMessages:
         """The chat is found by what it said."""
         ask(fronts, "Card.", "A", "B", "C", chat_id="d")
         assert ask(fronts, "Card.\n\nLore.", "C", "D", "E") == LORE
+
+
+@pytest.mark.parametrize("chat_id", ["d", None], ids=["id", "messages"])
+def test_a_question_without_a_system_text(fronts, chat_id):
+    """A front end asks one of its own about the chat: the next prompt is as if it had not been there."""
+    ask(fronts, "Card.", "A", "B", "C", chat_id=chat_id)
+    assert ask(fronts, "", "A", "B", "Give a title.", chat_id=chat_id) == SystemParts("", "")
+    assert ask(fronts, "Card.\n\nLore.", "A", "B", "C", "D", "E", chat_id=chat_id) == LORE
 
 
 class TestHowLong:

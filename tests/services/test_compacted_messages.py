@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Middleware.common.errors import Forbidden
-from Middleware.services.compacted_messages import OLD_FILE, summary_end
+from Middleware.services.compacted_messages import OLD_END, OLD_FILE, REACH_FILE, summary_end
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entry
 from Middleware.utilities.encryption_utils import derive_key
 
@@ -19,6 +19,14 @@ def test_its_last_message(store):
     """By its hash; what stands behind the summary is its boundary."""
     ChunkList(store, OLD_FILE).replace(Entry("They met.", "h1"), Entry("", "h2"))
     assert summary_end(store) == "h1"
+
+
+@pytest.mark.parametrize(("stored", "end"), [("7:h1", "7:h1"), ("7:h0", "h1")])
+def test_its_place(store, stored, end):
+    """Where it is that of this summary: a crash may have left that of the one before."""
+    ChunkList(store, OLD_FILE).replace(Entry("They met.", "h1"), Entry("", "h2"))
+    ChunkList(store, REACH_FILE).replace(Entry("digest", "3:h0"), Entry(OLD_END, stored))
+    assert summary_end(store) == end
 
 
 def test_without_a_summary_nowhere(store):

@@ -179,6 +179,25 @@ class TestWhere:
         assert json.loads(flat.read_text()) == [1]
         assert not (root / "talk" / "memories.json").exists()
 
+    @pytest.mark.parametrize("key_hash", [None, "abc"])
+    def test_the_folder_of_another_discussion_is_no_flat_file(self, make, root, key_hash):
+        """Its id may be the name that a file of this one had."""
+        make("talk_memories.json").update_json("timestamps.json", lambda _: {"a": 1})
+        store = make(key_hash=key_hash)
+        store.update_json("memories.json", lambda _: [1])
+        assert store.path("memories.json") == store.target / "memories.json"
+        assert make("talk_memories.json").read_json("timestamps.json", None) == {"a": 1}
+
+    def test_nor_is_a_folder_an_old_vector_database(self, make, root, tmp_path):
+        """Beside the folders of an old installation."""
+        (tmp_path / "install" / "Public" / "talk_vector_memory.db").mkdir(parents=True)
+        assert make().path("vector_memory.db") == root / "talk" / "vector_memory.db"
+
+    def test_nor_one_of_another_case_a_file(self, make, root):
+        """In the folder itself."""
+        (root / "talk" / "Memories.JSON").mkdir(parents=True)
+        assert make().path("memories.json") == root / "talk" / "memories.json"
+
     @pytest.mark.parametrize("name", ["memories.json", "vector_memory.db", "state_document.md"])
     def test_an_id_may_be_as_long_as_a_file_name(self, make, root, name):
         """No flat file can have a longer one."""

@@ -283,10 +283,10 @@ class _Taking:
         for base in _bases(root):
             for relative, folder in self._discussion_folders(base, ""):
                 found.setdefault(relative, folder)
-        for name in _names_in(root.path):
+        for name in _files_in(root.path):
             for discussion_id in filter(is_discussion_id, flat_ids(name)):
                 found.setdefault(discussion_id, root.path / discussion_id)
-        for name in (name for base in _old_database_folders(root) for name in _names_in(base)):
+        for name in (name for base in _old_database_folders(root) for name in _files_in(base)):
             discussion_id = name.removesuffix(f"_{VECTOR_DATABASE}")
             if discussion_id != name and is_discussion_id(discussion_id):
                 found.setdefault(discussion_id, root.path / discussion_id)
@@ -365,6 +365,10 @@ def _old_database_folders(root: Root) -> tuple[Path, ...]:
     if root.install is None:
         return ()
     return (root.install / "Public", Path.cwd() / "Public")
+
+
+def _files_in(folder: Path) -> Iterator[str]:
+    return (name for name in _names_in(folder) if (folder / name).is_file())
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -350,7 +350,7 @@ def steady_window_of(context: ExecutionContext, *, with_summary: bool = False) -
     if setting is False:
         return None
     if setting == BY_COMPACTOR and with_summary and context.store is not None:
-        return SteadyWindow(summary_end=summary_end(context.store))
+        return SteadyWindow(summary_end=summary_end(context.store), waits=context.compactor_waits)
     return SteadyWindow(None if isinstance(setting, bool | str) else setting)
 
 

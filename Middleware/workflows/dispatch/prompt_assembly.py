@@ -310,14 +310,17 @@ def _capped_window(parts: Parts, clamp: Clamp) -> Messages:
 
 
 def _window(parts: Parts) -> Messages:
-    messages = parts.messages[leading_system_count(parts.messages) :]
-    return _newest(messages, window_size(parts.node), parts.steady)
+    front = leading_system_count(parts.messages)
+    places = range(front, len(parts.messages))
+    return _newest(parts.messages[front:], window_size(parts.node), parts.steady, places)
 
 
-def _newest(messages: Messages, count: int, steady: SteadyWindow | None) -> Messages:
-    """The window of `count` messages; an open tool exchange is whole in it."""
+def _newest(messages: Messages, count: int, steady: SteadyWindow | None, places: Sequence[int]) -> Messages:
+    """The window of `count` messages; an open tool exchange is whole in it. `places`: where they stand in the
+    conversation.
+    """
     if steady is not None:
-        count = len(messages) - steady.begin(messages, count)
+        count = len(messages) - steady.begin(messages, count, places)
     return _last(messages, max(count, exchange_length(reversed(messages))))
 
 
@@ -471,12 +474,17 @@ def _flat_turns(parts: Parts, clamp: Clamp) -> Messages:
     count = window_size(parts.node) + 1
     capped = None if _ceiling(parts) is None else _capped_window(parts, clamp)
     if parts.steady is not None:
-        turns = _newest(without_system(parts.messages), count, parts.steady) if capped is None else capped
-        turns = without_system(turns)
+        turns = _flat_window(parts, count) if capped is None else without_system(capped)
         return clamp.fit(turns, answered_length(turns))
     turns = parts.messages if capped is None else capped
     turns = without_system(clamp.fit(turns, answered_length(turns)))
     return turns[-max(count, exchange_length(reversed(turns))) :]
+
+
+def _flat_window(parts: Parts, count: int) -> Messages:
+    messages = parts.messages
+    places = [index for index, message in enumerate(messages) if message["role"] != "system"]
+    return _newest([messages[index] for index in places], count, parts.steady, places)
 
 
 def _flat(parts: Parts, turns: Messages, model: LlmHandler, clamp: Clamp) -> tuple[str, str]:

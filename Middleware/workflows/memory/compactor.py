@@ -10,28 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from Middleware.common.errors import ConfigError
 from Middleware.common.types import Messages
-from Middleware.services.compacted_messages import OLD_FILE
+from Middleware.services.compacted_messages import OLD_END, OLD_FILE, REACH_FILE, old_end
 from Middleware.services.discussion_store import ChunkList, DiscussionStore, Entries, Entry
 from Middleware.services.file_memories import End
 from Middleware.utilities.hashing_utils import message_hash, text_hash
+from Middleware.utilities.prompt_extraction_utils import leading_system_count
 from Middleware.utilities.steady_window import begin_of_tokens
 from Middleware.utilities.text_utils import stored_message_tokens
 from Middleware.workflows.memory import calls
 from Middleware.workflows.memory.calls import Templates, ask
 from Middleware.workflows.memory.chunking import content, unprocessed_range
-from Middleware.workflows.memory.settings import SettingsFile
+from Middleware.workflows.memory.settings import COMPACTOR_SETTING, SettingsFile, named_settings
 from Middleware.workflows.models.execution_context import ExecutionContext
 
 OLDEST_FILE = "context_compactor_oldest.json"
-REACH_FILE = "context_compactor_reach.json"
-"""How far the oldest summary reaches: one entry a state of it, the last three. Its text is the hash of the
-summary; its hash is the boundary and, after blanks, the hashes of the messages that this state has and the
-one before has not. And where Old ended (`OLD_END`), for the hash of a text that is said again is no place.
-"""
-
 LEASE = "compactor"
-BOUNDARY, OLD_END = "__boundary__", "__old_end__"
+BOUNDARY = "__boundary__"
 _STATES = 3
 _LEAST_RECENT = 0.25
 """So much of its budget a Recent that stands holds, where a message to begin with leaves it."""
@@ -95,6 +91,24 @@ def _start(messages: Messages, end: int, budget: int) -> int:
     return start
 
 
+def waits(context: ExecutionContext, newest: int) -> bool:
+    """Whether the conversation without its lookback and as many more of its `newest` messages fits into
+    Recent, so that no summary can be missed yet. False: the user has no compactor, or not a usable one.
+    """
+    name = context.user.context_compactor_settings_file
+    if not name:
+        return False
+    try:
+        settings = named_settings(context, name, COMPACTOR_SETTING)
+        left_out = newest + settings.whole_number("lookbackStartTurn")
+        budget = settings.scaled_size("recentContextTokens")
+    except ConfigError:
+        return False
+    front = leading_system_count(context.messages)
+    messages = context.messages[front : max(front, len(context.messages) - left_out)]
+    return _start(messages, len(messages), budget) == 0
+
+
 def is_due(store: DiscussionStore, windows: Windows) -> bool:
     """Whether what is stored was made for other windows."""
     stored = ChunkList(store, OLD_FILE).load()
@@ -103,10 +117,9 @@ def is_due(store: DiscussionStore, windows: Windows) -> bool:
     covered = stored[1].hash.rpartition(":")[2]
     if covered != message_hash(windows.messages[windows.old]) or stored[0].hash != windows.old_end:
         return True
-    ends = [state.hash for state in ChunkList(store, REACH_FILE).load() if state.text == OLD_END]
-    return _has_moved(windows.messages, stored[1].hash, windows.old) or (
-        bool(ends) and _has_moved(windows.messages, ends[-1], windows.recent - 1)
-    )
+    end = old_end(ChunkList(store, REACH_FILE).load())
+    edges = (stored[1].hash, windows.old), (end, windows.recent - 1)
+    return any(_has_moved(windows.messages, place, index) for place, index in edges)
 
 
 def _has_moved(messages: Messages, stored: str, place: int) -> bool:

@@ -318,6 +318,11 @@ class ExecutionContext(ABC):
         """What makes vectors. Raises ConfigError for an endpoint that is missing or not for embeddings."""
         return EmbeddingService(endpoint, user=self.user, snapshot=self.snapshot, trace=self.trace)
 
+    def compactor_waits(self, newest: int) -> bool:
+        """Whether the context compactor keeps all but about the `newest` messages as they are. False also
+        where there is none."""
+        return False
+
     def own_file(self, path: Path) -> Path:
         """Where the file `path` is that a node keeps for itself beside the discussion: in a walk that must
         not touch it, elsewhere.

@@ -28,6 +28,7 @@ from Middleware.utilities.sensitive_logging_utils import loggable_whole_text
 from Middleware.workflows.dispatch.client_wishes import take_wishes, token_limit, wished_samplers
 from Middleware.workflows.dispatch.llm_dispatch import Demand, LLMDispatchService, steady_window_of
 from Middleware.workflows.handlers.node_types import number_keys
+from Middleware.workflows.memory.compactor import waits
 from Middleware.workflows.models.execution_context import (
     Branch,
     ChildCall,
@@ -354,6 +355,9 @@ class NodeContext(ExecutionContext):
             return []
         of = responder_index(self.run.file.nodes) + 1
         return progress_batch(self.run, self.node_number - 1, self.node_number, of, what)
+
+    def compactor_waits(self, newest: int) -> bool:
+        return waits(self, newest)
 
     def spare_threads(self) -> Semaphore:
         return self.run.state.extra_threads

@@ -85,6 +85,13 @@ class TestOldPlaces:
         (root.path / "trip_memories.json").write_text("[]")
         assert take(root)[0] == ["discussions/trip_memories.json"]
 
+    def test_a_folder_is_no_flat_file(self, root, take):
+        """Of a discussion whose id ends as a file's name does: no other one comes of it."""
+        store = DiscussionStore(root.path, "trip_memories.json")
+        store.update_json("timestamps.json", lambda _: {})
+        assert take(root)[0] == ["discussions/trip_memories.json/timestamps.json"]
+        assert not (root.path / "trip").exists()
+
     def test_a_lock_leaves_the_old_folder_in_use(self, root, take, tmp_path):
         """A new folder would hide it."""
         old = remember(tmp_path / "install" / "Public" / "DiscussionIds").folder

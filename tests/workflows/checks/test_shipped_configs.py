@@ -15,15 +15,18 @@ from Middleware.config.loader import ConfigTree
 from Middleware.config.samplers import load_samplers
 from Middleware.config.users import load_user, pointer_user, user_names
 from Middleware.config.validation import schema
+from Middleware.config.workflows import load_workflow
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.utilities.install_layout import OWN_FOLDER, make_own_endpoints
 from Middleware.utilities.streaming_utils import post_process_llm_output
 from Middleware.workflows.checks.config_check import check_tree, check_users
 from Middleware.workflows.checks.user_walk import UserWalk
 from Middleware.workflows.checks.workflow_check import own_errors
+from Middleware.workflows.memory.settings import settings_file
 from tests.shipped import CONFIGS, copy_configs, is_own
 
 ROOT = CONFIGS
+WINDOW = "lastMessagesToSendInsteadOfPrompt"
 USERS = user_names(ConfigTree(ROOT).snapshot())
 ENDPOINTS = sorted(file for file in (ROOT / "Endpoints").rglob("*.json") if not is_own(file))
 ANSWERING_ENDPOINTS = [file for file in ENDPOINTS if not file.name.startswith("Embeddings")]
@@ -126,6 +129,23 @@ def test_the_demo_answers_first(tree):
     assert endpoint.type == "builtInDemo"
     assert endpoint.raw["removeThinking"] is True
     assert endpoint.raw["responseStartTextToRemoveEndpointWide"] == ["Assistant:"]
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_what_no_memory_covers_yet_is_sent(tree, user):
+    """The newest messages, those that fill the next memory, and the one more that a turn may bring."""
+    snapshot = tree.snapshot()
+    settings = load_user(snapshot, user)
+    name = settings.discussion_id_memory_file_workflow_settings
+    if not name:
+        return
+    memories = settings_file(snapshot, settings, name)
+    vector = memories.flag("useVectorForQualityMemory")
+    waiting = "vectorMemoryMaxMessagesBetweenChunks" if vector else "maxMessagesBetweenChunks"
+    uncovered = memories.whole_number("lookbackStartTurn") + memories.whole_number(waiting) + 1
+    nodes = load_workflow(snapshot, settings, settings.custom_workflow).nodes
+    windows = [node[WINDOW] for node in nodes if WINDOW in node]
+    assert windows and min(windows) >= uncovered
 
 
 @pytest.mark.parametrize("user", USERS)

@@ -68,6 +68,17 @@ class TestWindowsOfMessages:
 
         assert first(parts(messages, SteadyWindow(summary_end=message_hash(messages[30])))) == "a15"
 
+    @pytest.mark.parametrize("model", [chat_model(), flat_model(TEMPLATE)], ids=["chat", "flat"])
+    def test_begin_behind_the_one_that_the_summary_ends_with(self, model):
+        """Of several with its text the nearest to its place, which counts system messages, too."""
+        system = said("system", "S")
+        messages = [system, system, *chat(10), system, *(said("user", "go on"), said("assistant", "A")) * 20]
+        for place in (13, 21, 39):
+            steady = SteadyWindow(summary_end=f"{place}:{message_hash(messages[place])}")
+            sent = assembled(parts(messages, steady), model)
+            answers = str(sent.conversation or sent.prompt).count("A")
+            assert answers == (len(messages) - place) // 2
+
     def test_begin_at_a_landmark_where_the_summary_leaves_too_few(self):
         """Fewer than N, a message that is not there: as `true`."""
         messages = chat(61)
