@@ -19,6 +19,7 @@ from Middleware.config.drafts import drafts_snapshot
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.json_positions import parse
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.samplers import embedded_samplers
 from Middleware.config.users import UserSettings, load_user, settings_of
 from Middleware.config.validation import ERROR, NOTE, Finding
 from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackRefused
@@ -35,7 +36,7 @@ from Middleware.workflows.checks.pack_names import (
     scripts_named,
     servers_named,
 )
-from Middleware.workflows.checks.pack_presets import PRESETS, fitting_presets
+from Middleware.workflows.checks.pack_presets import PRESETS, fitting_presets, presets_asked
 from Middleware.workflows.checks.user_walk import UserWalk
 from Middleware.workflows.checks.workflow_check import node_places
 from Middleware.workflows.checks.workflow_graph import known_text
@@ -258,7 +259,7 @@ class _Unpacking:
         self._refuse_unknown_names()
         renames = self._renamed(scripts_there)
         user = self._new_user()
-        for file, raw in self._placed(renames):
+        for file, raw in self._placed(renames, user):
             self._take(file, raw)
         for name, text in self._pack.below(SCRIPTS).items():
             new = renames.scripts.get(name, name)
@@ -300,8 +301,7 @@ class _Unpacking:
     @cached_property
     def _endpoint_places(self) -> list[tuple[str, str, str | None]]:
         """Where the pack names endpoints, as `UserWalk` has it."""
-        draft = drafts_snapshot(self._snapshot, self._config)
-        draft.spelling.notes = []
+        draft = _draft(self._snapshot, self._config)
         walk = UserWalk(draft, load_user(draft, self._pack.user))
         walk.findings()
         return walk.endpoint_places
@@ -373,27 +373,37 @@ class _Unpacking:
 
     # --- files ---
 
-    def _placed(self, renames: Renames) -> Iterator[tuple[str, bytes]]:
+    def _placed(self, renames: Renames, new_user: JsonObject) -> Iterator[tuple[str, bytes]]:
         """Each file but the user's, with its new place and text."""
-        endpoints = self._endpoints()
+        edited = dict(self._config)
         for file, raw in sorted(self._config.items()):
             if file.startswith((_USERS, f"{PRESETS}/")):
                 continue
-            edits = self._endpoint_edits(file)
+            edited[file] = raw = with_values(raw, self._endpoint_edits(file))
             if file.startswith(_WORKFLOWS):
                 variables = self._settings.user_wide_workflow_variables
-                edits |= edits_of(file, self._documents[file], variables, renames)
-            raw = with_values(raw, edits)
+                raw = with_values(raw, edits_of(file, self._documents[file], variables, renames))
             yield self._new_place(file, renames), raw
-        for file, raw, said in fitting_presets(self._snapshot, self._config, endpoints):
+        asked = self._presets_asked(edited)
+        for file, raw, said in fitting_presets(
+            self._snapshot, self._config, asked, self._settings, settings_of(self._plan.user, new_user)
+        ):
             new = self._preset_place(file, raw)
             if said:
                 self._plan.remarks.append(f"{new} is {said}")
             yield new, raw
 
-    def _endpoints(self) -> dict[str, EndpointConfig]:
-        user = settings_of(self._pack.user, {"endpointConfigsSubDirectory": self._cast.folder.rstrip("/")})
-        return {role: load_endpoint(self._snapshot, user, name) for role, name in self._cast.names.items()}
+    def _presets_asked(self, edited: Mapping[str, bytes]) -> Iterator[tuple[EndpointConfig, str]]:
+        """Endpoints of this machine, each with a preset that a file of the pack asks it with. `edited`: the
+        pack's files with the names of these endpoints.
+        """
+        folder = {"endpointConfigsSubDirectory": self._cast.folder.rstrip("/")}
+        user_file = f"{_USERS}{self._pack.user}.json"
+        draft = _draft(self._snapshot, {**edited, user_file: json_bytes(self._user | folder)})
+        user = load_user(draft, self._pack.user)
+        for file, endpoint, preset in presets_asked(draft, user, UserWalk(draft, user)):
+            if file in edited and not embedded_samplers(draft, user, preset):
+                yield endpoint, preset
 
     def _new_place(self, file: str, renames: Renames) -> str:
         prefix = self._prefix
@@ -432,14 +442,20 @@ class _Unpacking:
         return f"{self._prefix}{own}/{rest.removeprefix(f'{own}/')}"
 
 
+def _draft(snapshot: ConfigSnapshot, files: Mapping[str, bytes]) -> ConfigSnapshot:
+    """The tree with these files in it. What differs in case alone isn't logged."""
+    draft = drafts_snapshot(snapshot, files)
+    draft.spelling.notes = []
+    return draft
+
+
 # --------------------------------------------------------------------------
 # Does it work?
 
 
 def findings_of(snapshot: ConfigSnapshot, plan: UnpackPlan) -> list[Finding]:
     """What a check of the new user finds but notes. Scripts are looked for where the launch facts say."""
-    draft = drafts_snapshot(snapshot, plan.files)
-    draft.spelling.notes = []
+    draft = _draft(snapshot, plan.files)
     return [finding for finding in check_users(draft, [plan.user]) if finding.level != NOTE]
 
 
@@ -447,12 +463,14 @@ def strangers_in(snapshot: ConfigSnapshot, plan: UnpackPlan, scripts: Mapping[st
     """Files of the plan that its user doesn't reach: a pack that holds some isn't what it says. `scripts`: of
     the pack and of the plan.
     """
-    draft = drafts_snapshot(snapshot, plan.files)
-    draft.spelling.notes = []
+    draft = _draft(snapshot, plan.files)
     check_users(draft, [plan.user])
-    variables = load_user(draft, plan.user).user_wide_workflow_variables
+    user = load_user(draft, plan.user)
+    variables = user.user_wide_workflow_variables
     known = draft.files(_SERVERS.rstrip("/"))
     reached, used = set(draft.looked_at()), set[str]()
+    for _, endpoint, preset in presets_asked(draft, user, UserWalk(draft, user)):
+        reached |= {draft.first(paths.preset_files(user, endpoint.preset_type, preset)) or ""}
     for file in draft.looked_at():
         if not file.startswith(_WORKFLOWS):
             continue

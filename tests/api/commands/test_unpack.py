@@ -222,6 +222,94 @@ class TestPresets:
         assert status == 0 and there.read("Presets/OtherKind/Cold") == {"heat": 0.1, "stop_at": ["x"]}
         assert "note: Presets/OtherKind/Cold.json is made of that for OllamaKind, without min_p" in told
 
+    @pytest.fixture
+    def two(self, home, there):
+        """A user whose nodes ask two models, each with a preset of its own; there they are of two kinds."""
+        home.endpoint("lan/Small")
+        home.write("Presets/OllamaKind/Warm", {"temperature": 0.9})
+        there.endpoint("box/Other", "Other")
+        nodes = [("Main", "Cold"), ("Small", "Warm")]
+        home.write(
+            "Workflows/ann/Child",
+            [{"type": "Standard", "endpointName": name, "preset": preset} for name, preset in nodes],
+        )
+        return (*MAPPED, "--map", "Small=Other")
+
+    def made(self, there):
+        return sorted(path.removeprefix("Configs/Presets/") for path in there.files() if "/Presets/" in path)
+
+    def test_each_kind_gets_the_presets_that_it_is_asked_with(self, home, there, two):
+        """One kind where the pack comes from, two here."""
+        status, told = there.run("--unpack", home.packed("ann"), *two)
+        assert status == 0, told
+        assert self.made(there) == ["OllamaKind/Cold.json", "OtherKind/Warm.json"]
+        assert there.read("Presets/OtherKind/Warm") == {"heat": 0.9}
+
+    def test_two_kinds_at_both_ends(self, home, there, two):
+        """Each preset is taken as it is."""
+        home.endpoint("lan/Small", "Other")
+        home.write("Presets/OtherKind/Warm", {"heat": 0.8})
+        assert there.run("--unpack", home.packed("ann"), *two)[0] == 0
+        assert self.made(there) == ["OllamaKind/Cold.json", "OtherKind/Warm.json"]
+        assert there.read("Presets/OtherKind/Warm") == {"heat": 0.8}
+
+    def test_a_preset_in_the_users_own_folder_hides_none_of_another_kind(self, home, there, two):
+        """The pack has one of that name for the kind, so none is made."""
+        home.endpoint("lan/Small", "Other")
+        home.write("Presets/OllamaKind/ann/Warm", {"temperature": 0.7})
+        home.write("Presets/OtherKind/Warm", {"heat": 0.8})
+        node = {"type": "Standard", "endpointName": "Main", "preset": "Warm"}
+        home.write("Workflows/ann/Child", [node, node | {"endpointName": "Small"}])
+        assert there.run("--unpack", home.packed("ann"), *two)[0] == 0
+        assert self.made(there) == [
+            "OllamaKind/Cold.json",
+            "OllamaKind/ann/Warm.json",
+            "OtherKind/Warm.json",
+        ]
+
+    @pytest.mark.parametrize("prefix", [(), ("--prefix", "z-")], ids=["as-it-is", "prefix"])
+    def test_settings_that_fall_back_on_a_preset(self, home, there, two, prefix):
+        """Memories are condensed by the second model with the preset of the first."""
+        home.write("Users/ann", home.read("Users/ann") | {"discussionIdMemoryFileWorkflowSettings": "Memory"})
+        home.write(
+            "Workflows/ann/Memory",
+            {
+                "endpointName": "Main",
+                "preset": "Cold",
+                "condenseMemories": True,
+                "condenseMemoriesEndpointName": "Small",
+            },
+        )
+        status, told = there.run("--unpack", home.packed("ann"), *two, *prefix)
+        assert status == 0, told
+        assert there.read("Presets/OtherKind/Cold") == {"heat": 0.1, "stop_at": ["x"]}
+
+    def test_settings_that_name_a_preset_without_using_it(self, home, there):
+        """It is checked all the same, so it is packed."""
+        home.write("Presets/OllamaKind/Warm", {"temperature": 0.9})
+        home.write("Users/ann", home.read("Users/ann") | {"discussionIdMemoryFileWorkflowSettings": "Memory"})
+        home.write(
+            "Workflows/ann/Memory",
+            {"endpointName": "Main", "preset": "Warm", "fileMemoryWorkflowName": "Child"},
+        )
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED)
+        assert status == 0, told
+        assert there.read("Presets/OllamaKind/Warm") == {"temperature": 0.9}
+
+    def test_samplers_of_an_endpoint_with_the_name_come_first_here_too(self, home, there):
+        """Then nobody would read the file."""
+        there.endpoint("box/Cold", presetSamplers={"temperature": 0.2})
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED)
+        assert status == 0, told
+        assert self.made(there) == []
+
+    def test_a_folder_of_a_kind_may_be_spelled_in_another_case(self, home, there):
+        """Where the pack comes from."""
+        (home.configs / "Presets/OllamaKind").rename(home.configs / "Presets/ollamakind")
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED)
+        assert status == 0, told
+        assert there.read("Presets/OllamaKind/Cold") == {"temperature": 0.1, "min_p": 0.05, "stop": ["x"]}
+
 
 class TestNeverOver:
     @pytest.fixture
