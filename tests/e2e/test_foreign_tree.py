@@ -143,8 +143,11 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("prefix", [(), ("--prefix", "z-")], ids=["as-it-is", "prefix"])
 @pytest.mark.parametrize("user", USERS)
-def test_a_pack_fits_the_endpoints_that_it_was_made_with(packs: Path, tmp_path: Path, user: str) -> None:
+def test_a_pack_fits_the_endpoints_that_it_was_made_with(
+    packs: Path, tmp_path: Path, user: str, prefix: tuple[str, ...]
+) -> None:
     """Whatever their kinds, in a tree that has nothing but them and what they name."""
     configs = tmp_path / "Configs"
     for name in ("ApiTypes", "Endpoints", "PromptTemplates"):
@@ -152,4 +155,6 @@ def test_a_pack_fits_the_endpoints_that_it_was_made_with(packs: Path, tmp_path: 
     appended = "Presets/OpenAiCompatibleApis/_Append.json"
     (configs / appended).parent.mkdir(parents=True)
     shutil.copy(FOREIGN / "Configs" / appended, configs / appended)
-    commands(tmp_path, ["--unpack", str(packs / f"{user}.zip"), "--with-programs"], ["--validate"])
+    unpack = ["--unpack", str(packs / f"{user}.zip"), "--with-programs", *prefix]
+    told = commands(tmp_path, unpack, ["--validate"])
+    assert ": 0 errors, 0 warnings, " in told, told

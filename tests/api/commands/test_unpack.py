@@ -406,6 +406,95 @@ class TestNeverOver:
             assert (there.configs / f"{file}.json").is_file()
         assert (there.configs / "Workflows/new-_shared/novel/_DefaultWorkflow.json").is_file()
 
+    @pytest.mark.parametrize("taken", [False, True], ids=["not-there", "there"])
+    def test_common_workflows_stay_together_where_a_node_names_their_folder(self, home, there, taken):
+        """Those that it calls by their names alone go to the user's own; nobody's of the same name is taken
+        for them."""
+
+        def static(text):
+            return [{"type": "StaticResponse", "content": text}]
+
+        run, common = {"type": "CustomWorkflow"}, {"workflowUserFolderOverride": "_Common"}
+        home.write("Workflows/_common/Check", static("common"))
+        home.write("Workflows/_common/Tidy", static("tidy"))
+        home.write("Workflows/ann/Check", static("own"))
+        home.write(
+            "Workflows/ann/Child",
+            [
+                {**run, "workflowName": "Check", **common},
+                {**run, "workflowName": "Check"},
+                {**run, "workflowName": "Tidy", **common},
+                {**run, "workflowName": "Tidy"},
+            ],
+        )
+        if taken:
+            there.write("Workflows/_common/Check", static("mine"))
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED, "--prefix", "new-")
+        assert status == 0, told
+        made = {
+            name: there.read(f"Workflows/{name}")[0]["content"]
+            for name in ("new-_common/Check", "new-ann/Check", "new-_common/Tidy", "new-ann/Tidy")
+        }
+        assert list(made.values()) == ["common", "own", "tidy", "tidy"]
+        folders = [node.get("workflowUserFolderOverride") for node in there.read("Workflows/new-ann/Child")]
+        assert folders == ["new-_common", None, "new-_common", None]
+
+    def test_names_that_differ_in_case_alone_get_it_too(self, home, there):
+        """Of folders, templates and servers, where the pack comes from."""
+        static = [{"type": "StaticResponse", "content": "x"}]
+        home.write("Workflows/_quay/boats/_DefaultWorkflow", static)
+        home.write("Workflows/Tools/Count", static)
+        home.write("MCPServers/notes", {"transport": "sse", "url": "http://h/"})
+        home.write("Presets/OllamaKind/Ann/Own", {"temperature": 0.3})
+        (home.configs / "StructuredOutputs/ann").rename(home.configs / "StructuredOutputs/Ann")
+        (home.configs / "Workflows/ann").rename(home.configs / "Workflows/Ann")
+        more = {"chatPromptTemplateName": "PLAIN", "sharedWorkflowsSubDirectoryOverride": "_Quay"}
+        home.write("Users/ann", home.read("Users/ann") | more)
+        home.write(
+            "Workflows/Ann/Child",
+            [
+                {"type": "CustomWorkflow", "workflowName": "Count", "workflowUserFolderOverride": "tools/"},
+                {"type": "MCPToolCall", "server": "NOTES", "tool": "t", "arguments": {}},
+                {"type": "Agent", "endpointName": "Main", "preset": "Own", "agentTools": ["mcp:Notes/t"]},
+            ],
+        )
+        there.write("MCPServers/notes", {"transport": "sse", "url": "http://mine/"})
+        there.write("PromptTemplates/plain", {})
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED, "--prefix", "new-")
+        assert status == 0, told
+        user = there.read("Users/new-ann")
+        assert user["workflowConfigsSubDirectoryOverride"] == "new-Ann"
+        assert user["sharedWorkflowsSubDirectoryOverride"] == "new-_quay"
+        assert user["chatPromptTemplateName"] == "new-plain"
+        made = there.read("Workflows/new-Ann/Child")
+        assert made[0]["workflowUserFolderOverride"] == "new-Tools"
+        assert (made[1]["server"], made[2]["agentTools"]) == ("new-notes", ["mcp:new-notes/t"])
+        for name in ("Presets/OllamaKind/new-ann/Own", "StructuredOutputs/new-ann/Event"):
+            assert (there.configs / f"{name}.json").is_file()
+
+    def test_it_goes_beside_the_same_file_in_another_case(self, home, there):
+        """Which on many systems would be the same place."""
+        there.write("PromptTemplates/Plain", home.read("PromptTemplates/plain"))
+        there.write("Presets/OllamaKind/cold", home.read("Presets/OllamaKind/Cold"))
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED, "--prefix", "new-")
+        assert status == 0, told
+        assert there.read("Users/new-ann")["chatPromptTemplateName"] == "new-plain"
+
+    def test_a_user_who_has_no_workflows_of_its_own(self, home, there):
+        """No folder is named that is not there."""
+        home.write("Workflows/_shared/novel/_DefaultWorkflow", [{"type": "StaticResponse", "content": "x"}])
+        home.write("Users/ann", {"endpointConfigsSubDirectory": "lan", "allowSharedWorkflows": True})
+        status, told = there.run("--unpack", home.packed("ann"), "--prefix", "new-")
+        assert status == 0 and "warning" not in told, told
+        assert "workflowConfigsSubDirectoryOverride" not in there.read("Users/new-ann")
+
+    def test_no_two_files_become_one(self, there):
+        """A schema of the user's own, and one of everybody with its name."""
+        schemas = {"StructuredOutputs/eve/E.json": b'{"a": 1}', "StructuredOutputs/E.json": b'{"b": 1}'}
+        pack = forged(there, **{f"config/{name}": text for name, text in schemas.items()})
+        status, told = there.run("--unpack", pack, "--prefix", "new-")
+        assert status == 1 and "two files of the pack would become StructuredOutputs/new-eve/E.json" in told
+
     @pytest.mark.parametrize("prefix", ["../", "New", "a b", "-x", "x" * 40, "a/"])
     def test_a_prefix_that_cannot_be_one(self, home, there, prefix):
         status, told = there.run("--unpack", home.packed("ann"), *MAPPED, f"--prefix={prefix}")
