@@ -195,6 +195,13 @@ class TestOutputThatIsLost:
         assert (restored / "Configs/Users/demo.json").is_file()
 
     @pytest.mark.parametrize("loss", LOSSES)
+    def test_a_key_that_nobody_sees_is_not_made(self, own_tree, loss):
+        """It is printed once, so it would be lost."""
+        status, told = self.run(loss, own_tree, "--keys", "add", "ann", "users=demo")
+        assert status == 1 and not (own_tree / "Configs/Keys.json").exists()
+        assert "2>&" in LOSSES[loss] or "error: nothing was changed, because the new key cannot" in told
+
+    @pytest.mark.parametrize("loss", LOSSES)
     def test_a_server_starts(self, own_tree, loss, tmp_path):
         """And writes its log to a file."""
         port = free_port()

@@ -37,7 +37,7 @@ def keep_streams_from_failing() -> None:
 def _unfailing(stream: TextIO | None) -> TextIO:
     if stream is None:  # closed when the program began
         nowhere = _Output(os.devnull, "w")
-        nowhere.lost = OSError(errno.EBADF, os.strerror(errno.EBADF))
+        nowhere.lost = OSError(errno.EBADF, "the standard output is closed")
         return io.TextIOWrapper(io.BufferedWriter(nowhere), "utf-8", "backslashreplace")
     if isinstance(stream, io.TextIOWrapper):  # a pipe on Windows, or the locale C, knows few characters
         stream.reconfigure(errors="backslashreplace")
