@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 import importlib
-import io
-import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from Middleware.api.launch_arguments import Launch, parse
 from Middleware.common.instance_global_variables import is_installed, set_launch_facts
+from Middleware.utilities.standard_streams import NOBODY_READS, keep_streams_from_failing, lost_output
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -47,6 +46,7 @@ def get_application(*words: str) -> Flask:
 
 
 def _application(words: Sequence[str]) -> Flask:
+    keep_streams_from_failing()
     launch, use = _enter(words)
     _uses.append(use)
     startup = importlib.import_module("Middleware.api.serving.startup")
@@ -68,6 +68,7 @@ def __getattr__(name: str) -> Any:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Serve until a signal, or run a command. The exit status. This is what `headrace` calls, too."""
+    keep_streams_from_failing()
     try:
         return _main(sys.argv[1:] if words is None else words)
     except KeyboardInterrupt:
@@ -88,9 +89,6 @@ def _way_to_libraries() -> str:
 
 
 def _main(words: Sequence[str]) -> int:
-    for stream in (sys.stdout, sys.stderr):  # a pipe on Windows, or the locale C, knows few characters
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
     launch, use = _enter(words)
     try:
         if launch.command is None:
@@ -126,13 +124,12 @@ def _serve(launch: Launch) -> int:
 
 def _run(command: Command, launch: Launch) -> int:
     set_launch_facts(launch.facts)
-    try:
-        status = command.run(launch.arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` for example, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return status
+    status = command.run(launch.arguments)
+    lost = lost_output()
+    if lost is None or lost.errno in NOBODY_READS:
+        return status
+    print(f"error: not all of the output could be written: {lost.strerror or lost}", file=sys.stderr)
+    return status or 1
 
 
 if __name__ == "__main__":

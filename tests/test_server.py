@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from Middleware.common.instance_global_variables import launch_facts, set_launch
 from Middleware.services.backup import tree_use
 from Middleware.services.backup.tree_swap import Step, Swap
 from Middleware.utilities.file_locks import hold_folder
-from tests.patience import PATIENCE_S
+from tests.e2e.conftest import free_port
+from tests.patience import PATIENCE_S, wait_until
 
 HOUSE = Path(__file__).resolve().parents[1]
 
@@ -118,6 +120,108 @@ def test_a_reader_that_has_seen_enough_is_no_failure():
     told = process.stderr.read()
     process.stderr.close()
     assert (process.wait(PATIENCE_S), told) == (0, b"")
+
+
+@pytest.fixture(scope="module")
+def own_tree(tmp_path_factory):
+    """An installation of its own; the workflow of its user `broken` has an error."""
+    public = tmp_path_factory.mktemp("lost") / "Public"
+    assert server.main(["--init", str(public.parent)]) == 0
+    configs = public / "Configs"
+    user = (configs / "Users/demo.json").read_text("utf-8").replace('"demo"', '"broken"')
+    (configs / "Users/broken.json").write_text(user, "utf-8")
+    (configs / "Workflows/broken").mkdir()
+    node = '[{"type": "Standard", "endpointName": "none"}]'
+    (configs / "Workflows/broken/Chat.json").write_text(node, "utf-8")
+    return public
+
+
+LOSSES = {
+    "no-reader": "",
+    "closed": ">&-",
+    "all-closed": ">&- 2>&- <&-",
+    "disk-full": ">/dev/full",
+    "disk-full-for-all": ">/dev/full 2>&1",
+}
+WANTED_BY_NOBODY = [name for name in LOSSES if "full" not in name]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no such device")
+class TestOutputThatIsLost:
+    """Nobody reads it, it is closed, or the disk is full: what is to be done is done all the same."""
+
+    def start(self, loss, public, *words, **environment):
+        """The process, whose standard output is a pipe that nobody reads, or lost in another way."""
+        reading, writing = os.pipe()
+        os.close(reading)
+        called = [sys.executable, "server.py", "--PublicDirectory", str(public), *map(str, words)]
+        process = subprocess.Popen(
+            ["sh", "-c", f'exec "$@" {LOSSES[loss]}', "sh", *called],
+            cwd=HOUSE,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        os.close(writing)
+        return process
+
+    def run(self, loss, public, *words, **environment):
+        """Exit status and standard error."""
+        process = self.start(loss, public, *words, **environment)
+        told = process.communicate(timeout=PATIENCE_S)[1]
+        return process.returncode, told
+
+    @pytest.mark.parametrize("loss", WANTED_BY_NOBODY)
+    @pytest.mark.parametrize(("user", "status"), [("demo", 0), ("broken", 1)])
+    def test_the_status_is_the_commands(self, own_tree, loss, user, status):
+        assert self.run(loss, own_tree, "--validate", "--User", user) == (status, "")
+
+    def test_a_full_disk_is_told(self, own_tree):
+        """The output was wanted, so not all is well."""
+        status, told = self.run("disk-full", own_tree, "--validate", "--User", "demo")
+        assert status == 1
+        assert told == "error: not all of the output could be written: No space left on device\n"
+        assert self.run("disk-full-for-all", own_tree, "--validate", "--User", "demo") == (1, "")
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_the_work_is_done_to_the_end(self, own_tree, loss, tmp_path):
+        """Though the first line that is printed comes before it: a restore says what it restores."""
+        backup, restored = tmp_path / "b.zip", tmp_path / "restored" / "Public"
+        status = 0 if loss in WANTED_BY_NOBODY else 1
+        assert self.run(loss, own_tree, "--backup", backup)[0] == status
+        told = self.run(loss, restored, "--restore", backup, PYTHONUNBUFFERED="1")
+        assert told[0] == status and "Traceback" not in told[1]
+        assert (restored / "Configs/Users/demo.json").is_file()
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_a_key_that_nobody_sees_is_not_made(self, own_tree, loss):
+        """It is printed once, so it would be lost."""
+        status, told = self.run(loss, own_tree, "--keys", "add", "ann", "users=demo")
+        assert status == 1 and not (own_tree / "Configs/Keys.json").exists()
+        assert "2>&" in LOSSES[loss] or "error: nothing was changed, because the new key cannot" in told
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_a_server_starts(self, own_tree, loss, tmp_path):
+        """And writes its log to a file."""
+        port = free_port()
+        logs = ["--file-logging", "--LoggingDirectory", tmp_path / "logs"]
+        process = self.start(loss, own_tree, "--User", "demo", "--port", port, *logs)
+        wait_until(lambda: answers(port), process)
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0
+        (log,) = (file for file in (tmp_path / "logs").rglob("*") if file.is_file())
+        assert "stopping" in log.read_text("utf-8")
+
+
+def answers(port):
+    """Whether a server is there."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE_S) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("words", [["--validate"], ["--User", "demo"]], ids=["command", "server"])

@@ -118,14 +118,14 @@ def load_samplers(
             extra = snapshot.read(_preset_file(snapshot, user, endpoint, endpoint.append_preset_name))
     if not preset_name:
         return Samplers(endpoint.preset_samplers or {}, canonical=True, append=extra)
-    embedded = _embedded_samplers(snapshot, user, preset_name)
+    embedded = embedded_samplers(snapshot, user, preset_name)
     if embedded:
         return Samplers(embedded, canonical=True, append=extra)
     block = snapshot.read(_preset_file(snapshot, user, endpoint, preset_name))
     return Samplers(block, canonical=False, append=extra)
 
 
-def _embedded_samplers(
+def embedded_samplers(
     snapshot: ConfigSnapshot, user: UserSettings, preset_name: str
 ) -> Mapping[str, Any] | None:
     """`presetSamplers` of the endpoint that has exactly the preset's name; None: there is none."""

@@ -16,6 +16,7 @@ from Middleware.config.loader import ConfigTree
 from Middleware.workflows.checks import config_check, workflow_check
 from Middleware.workflows.handlers import node_types as registry
 from tests.e2e.conftest import HOUSE, Server
+from tests.e2e.test_packed_examples import commands
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
@@ -132,3 +133,28 @@ def test_the_pointed_user_is_served_without_a_name(public):
         assert answered(server, "anything").strip()
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a pack of each user."""
+    folder = tmp_path_factory.mktemp("packs")
+    commands(FOREIGN, *(["--pack", user, str(folder / f"{user}.zip")] for user in USERS))
+    return folder
+
+
+@pytest.mark.parametrize("prefix", [(), ("--prefix", "z-")], ids=["as-it-is", "prefix"])
+@pytest.mark.parametrize("user", USERS)
+def test_a_pack_fits_the_endpoints_that_it_was_made_with(
+    packs: Path, tmp_path: Path, user: str, prefix: tuple[str, ...]
+) -> None:
+    """Whatever their kinds, in a tree that has nothing but them and what they name."""
+    configs = tmp_path / "Configs"
+    for name in ("ApiTypes", "Endpoints", "PromptTemplates"):
+        shutil.copytree(FOREIGN / "Configs" / name, configs / name)
+    appended = "Presets/OpenAiCompatibleApis/_Append.json"
+    (configs / appended).parent.mkdir(parents=True)
+    shutil.copy(FOREIGN / "Configs" / appended, configs / appended)
+    unpack = ["--unpack", str(packs / f"{user}.zip"), "--with-programs", *prefix]
+    told = commands(tmp_path, unpack, ["--validate"])
+    assert ": 0 errors, 0 warnings, " in told, told

@@ -42,6 +42,7 @@ from Middleware.utilities.encryption_utils import hash_of_digest
 from Middleware.utilities.file_locks import hold_lock, lock_file_for
 from Middleware.utilities.file_utils import atomic_write
 from Middleware.utilities.install_layout import program, quote_words, tree_words
+from Middleware.utilities.standard_streams import lost_output
 from Middleware.utilities.text_utils import count_of
 from Middleware.workflows.checks.keys_check import folder_is_discussion
 
@@ -53,6 +54,10 @@ _FROM_STDIN = "-"
 
 class _WrongWords(ValueError):
     """What the command line says cannot be done; the text says why."""
+
+
+class _NotShown(Exception):
+    """A new key could not be printed; the text says why."""
 
 
 @COMMANDS.register("keys")
@@ -80,6 +85,8 @@ class Keys(Command):
             return 2
         except (ConfigError, ArchiveRefused) as error:
             _tell(f"error: {error}")
+        except _NotShown as error:
+            _tell(f"error: nothing was changed, because the new key cannot be shown: {error}")
         except OSError as error:
             _tell(f"error: {error.filename or 'the keys file'}: {error.strerror or error}")
         return 1
@@ -112,14 +119,33 @@ def _entries_of(path: Path) -> tuple[KeyEntry, ...]:
     return read_keys(_text_of(path).encode("utf-8"), path.name)
 
 
-def _edit(path: Path, change: Callable[[str], str]) -> None:
-    """Write the text that `change` makes of the text as it is, under a lock. Raises what it raises, OSError.
+def _edit(path: Path, change: Callable[[str], str], new_key: str = "") -> None:
+    """Write the text that `change` makes of the text as it is, under a lock. Raises what it raises, OSError,
+    _NotShown.
 
-    A new file can be read by its owner alone; another keeps its mode.
+    A new file can be read by its owner alone; another keeps its mode. `new_key` is printed first: the file
+    gets no key that nobody has.
     """
     with hold_lock(lock_file_for(path)):
         made = change(_text_of(path))
-        atomic_write(path, made.encode("utf-8"), new_mode=0o600)
+        if new_key:
+            _show(new_key)
+        try:
+            atomic_write(path, made.encode("utf-8"), new_mode=0o600)
+        except OSError:
+            if new_key:
+                _tell("the key that was printed is not valid, because it could not be written")
+            raise
+
+
+def _show(key: str) -> None:
+    """Print a key, alone on its line. Raises _NotShown."""
+    try:
+        print(key, flush=True)
+    except OSError as error:
+        raise _NotShown(error.strerror or error) from error
+    if lost := lost_output():
+        raise _NotShown(lost.strerror or lost) from lost
 
 
 def _entry_named(path: Path, words: Sequence[str], action: str) -> KeyEntry:
@@ -154,10 +180,8 @@ def _add(path: Path, words: Sequence[str]) -> int:
                 raise ConfigError(f"this key is there already: it is called {one.name}", file=path.name)
         return with_entry(text, entry)
 
-    _edit(path, change)
-    if given is None:
-        print(key)
-    elif len(key) < LEAST_CHARACTERS:
+    _edit(path, change, key if given is None else "")
+    if given is not None and len(key) < LEAST_CHARACTERS:
         _tell(f"WARNING: the key has under {LEAST_CHARACTERS} characters, so its digest can be guessed")
     _tell(f"{words[0]} was added to {path}")
     _tell_of_memories(_entry_of(path, words[0]), _entries_of(path), users)
@@ -388,8 +412,7 @@ def _rotate(path: Path, words: Sequence[str]) -> int:
     ]
     folder = None if entry.folder is not None or encrypting else hash_of_digest(entry.sha256)
     key = new_key()
-    _edit(path, lambda text: with_digest(text, entry.name, digest_of(key), folder))
-    print(key)
+    _edit(path, lambda text: with_digest(text, entry.name, digest_of(key), folder), key)
     _tell(f"{entry.name} has a new key; the old one is no longer valid")
     for user in encrypting:
         _tell(f"user {user} encrypts with the key itself; move its discussions to the new key with")

@@ -97,18 +97,21 @@ def imported_scripts(text: bytes) -> list[str]:
 def servers_named(
     config: NodeConfig, variables: Mapping[str, Any], known: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Each place of a node that names one of the `known` MCP servers: pointer below the node, the server.
+    """Each place of a node that names one of the `known` MCP servers: pointer below the node, the server as
+    it is known.
 
     A script is handed names in its arguments: a text that is one, or several with commas between.
     """
+    in_any_case = {name.casefold(): name for name in known}
     key = node_handler(config.get("type")).MCP_SERVER_FIELD
-    if key and (name := known_text(config.get(key), variables)) in known:
-        yield f"/{key}", str(name)
+    named = known_text(config.get(key), variables) if key else None
+    if named and (server := in_any_case.get(named.casefold())):
+        yield f"/{key}", server
     for number, tool in _tools(config):
         if isinstance(tool, str) and tool.startswith(_TOOL_SERVER):
-            name = tool.removeprefix(_TOOL_SERVER).partition("/")[0]
-            if name in known:
-                yield f"/{_TOOLS}/{number}", name
+            named = tool.removeprefix(_TOOL_SERVER).partition("/")[0]
+            if server := in_any_case.get(named.casefold()):
+                yield f"/{_TOOLS}/{number}", server
     if known_type(config.get("type")) == SCRIPT_TYPE:
         for argument in ("args", "kwargs"):
             for pointer, text in _texts(config.get(argument), f"/{argument}"):
@@ -150,6 +153,15 @@ class Renames:
     scripts: Mapping[str, str] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
 
+    def folder(self, named: str) -> str | None:
+        """The new name of a folder below `Workflows/`, in whatever case it is named; None: it keeps its
+        own.
+        """
+        top, slash, below = named.strip("/").partition("/")
+        in_any_case = {old.casefold(): new for old, new in self.folders.items()}
+        new = self.folders.get(top) or in_any_case.get(top.casefold())
+        return new and new + slash + below
+
 
 def edits_of(file: str, document: Any, variables: Mapping[str, Any], renames: Renames) -> dict[str, str]:
     """JSON pointer -> new text, of each place in a file below `Workflows/` that names what is renamed.
@@ -178,11 +190,11 @@ def _edits_of_node(
     tools = ((f"/{_TOOLS}/{number}", tool) for number, tool in _tools(config))
     for below, holder in (("", config), *tools):
         folder = known_text(holder.get(_FOLDER_KEY), variables) if isinstance(holder, Mapping) else None
-        if folder and (top := folder.strip("/").split("/")[0]) in renames.folders:
-            new = renames.folders[top] + folder.strip("/").removeprefix(top)
+        if folder and (new := renames.folder(folder)):
             yield f"{pointer}{below}/{_FOLDER_KEY}", new
 
 
 def _with_name(written: str, old: str, new: str) -> str:
     """A text that names a server, with another in its place."""
-    return re.sub(rf"(?<![\w.-]){re.escape(old)}(?![\w.-])", lambda _: new, written)
+    case = re.NOFLAG if old in written else re.IGNORECASE
+    return re.sub(rf"(?<![\w.-]){re.escape(old)}(?![\w.-])", lambda _: new, written, flags=case)

@@ -19,6 +19,7 @@ from Middleware.config.drafts import drafts_snapshot
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
 from Middleware.config.json_positions import parse
 from Middleware.config.loader import ConfigSnapshot
+from Middleware.config.samplers import embedded_samplers
 from Middleware.config.users import UserSettings, load_user, settings_of
 from Middleware.config.validation import ERROR, NOTE, Finding
 from Middleware.services.pack_archive import CONFIG, SCRIPTS, Pack, PackRefused
@@ -35,7 +36,7 @@ from Middleware.workflows.checks.pack_names import (
     scripts_named,
     servers_named,
 )
-from Middleware.workflows.checks.pack_presets import PRESETS, fitting_presets
+from Middleware.workflows.checks.pack_presets import PRESETS, fitting_presets, presets_asked
 from Middleware.workflows.checks.user_walk import UserWalk
 from Middleware.workflows.checks.workflow_check import node_places
 from Middleware.workflows.checks.workflow_graph import known_text
@@ -257,8 +258,8 @@ class _Unpacking:
     def run(self, scripts_there: Mapping[str, bytes]) -> None:
         self._refuse_unknown_names()
         renames = self._renamed(scripts_there)
-        user = self._new_user()
-        for file, raw in self._placed(renames):
+        user = self._new_user(renames)
+        for file, raw in self._placed(renames, user):
             self._take(file, raw)
         for name, text in self._pack.below(SCRIPTS).items():
             new = renames.scripts.get(name, name)
@@ -273,6 +274,8 @@ class _Unpacking:
 
     def _take(self, file: str, raw: bytes) -> None:
         """A file that is to be written, unless it is there already."""
+        if self._plan.files.get(file, raw) != raw:
+            raise PackRefused(f"two files of the pack would become {file}")
         there = self._snapshot.find(file)
         if there is None:
             self._plan.files[file] = raw
@@ -285,7 +288,7 @@ class _Unpacking:
         """Names that a run puts together can't be changed."""
         unknown: list[str] = []
         if any(role != name for role, name in self._cast.names.items()):
-            unknown += [file + pointer for file, pointer, name in self._endpoint_places if name is None]
+            unknown += [file + pointer for file, pointer, name in self._walk.endpoint_places if name is None]
         if self._prefix:
             variables = self._settings.user_wide_workflow_variables
             for file, document in self._documents.items():
@@ -298,20 +301,19 @@ class _Unpacking:
             )
 
     @cached_property
-    def _endpoint_places(self) -> list[tuple[str, str, str | None]]:
-        """Where the pack names endpoints, as `UserWalk` has it."""
-        draft = drafts_snapshot(self._snapshot, self._config)
-        draft.spelling.notes = []
+    def _walk(self) -> UserWalk:
+        """Of the pack's user, with the names that the pack has: done."""
+        draft = _draft(self._snapshot, self._config)
         walk = UserWalk(draft, load_user(draft, self._pack.user))
         walk.findings()
-        return walk.endpoint_places
+        return walk
 
     def _endpoint_edits(self, file: str) -> dict[str, str]:
         """JSON pointer -> endpoint of this machine, of the roles that a file names."""
         names = self._cast.names
         return {
             pointer: names[name]
-            for each, pointer, name in self._endpoint_places
+            for each, pointer, name in self._walk.endpoint_places
             if each == file and name is not None and names.get(name, name) != name
         }
 
@@ -334,18 +336,21 @@ class _Unpacking:
         tops = {
             file.split("/")[1] for file in self._config if file.startswith(_WORKFLOWS) and file.count("/") > 1
         }
-        folders = {top: self._prefix + top for top in tops if top != paths.COMMON_FOLDER}
-        return Renames(servers=servers, scripts=scripts, folders=folders)
+        return Renames(servers=servers, scripts=scripts, folders={top: self._prefix + top for top in tops})
 
     def _is_in_the_way(self, file: str) -> bool:
+        return self._differs_here(file, self._config[file])
+
+    def _differs_here(self, file: str, raw: bytes) -> bool:
+        """Whether this machine has a file of that name, but not exactly this one."""
         there = self._snapshot.find(file)
-        return there is not None and self._snapshot.text(there) != self._config[file]
+        return there is not None and (there != file or self._snapshot.text(there) != raw)
 
     def _own_folder(self, key: str) -> str:
         """The user's folder of presets or schemas, in the pack."""
         return (str(self._user.get(key) or "") or self._pack.user).rstrip("/")
 
-    def _new_user(self) -> JsonObject:
+    def _new_user(self, renames: Renames) -> JsonObject:
         """The user file's document for this machine."""
         user, prefix = dict(self._user), self._prefix
         if self._cast.folder:
@@ -355,56 +360,84 @@ class _Unpacking:
             user["embeddingsEndpoint"] = self._cast.names[embedder]
         if not prefix:
             return user
-        user["workflowConfigsSubDirectoryOverride"] = prefix + self._settings.workflow_folder
-        shared = self._settings.shared_workflows_sub_directory_override or _SHARED
-        if any(file.startswith(f"{_WORKFLOWS}{shared}/") for file in self._config):
-            user["sharedWorkflowsSubDirectoryOverride"] = prefix + shared
+        own, shared = "workflowConfigsSubDirectoryOverride", "sharedWorkflowsSubDirectoryOverride"
+        if user.get(own) or renames.folder(self._settings.workflow_folder):
+            user[own] = self._own_workflows(renames)
+        folder = (self._settings.shared_workflows_sub_directory_override or _SHARED).rstrip("/")
+        if any(_below(folder, file.removeprefix(_WORKFLOWS)) for file in self._config):
+            user[shared] = renames.folder(folder)
         for key in ("presetConfigsSubDirectoryOverride", "structuredOutputConfigsSubDirectory"):
             user[key] = prefix + self._own_folder(key)
         if user.get("routingConfig"):
             user["routingConfig"] = f"{prefix}{user['routingConfig']}"
-        template = user.get("chatPromptTemplateName")
-        if isinstance(template, str) and self._template_moves(f"{_TEMPLATES}{template}.json"):
-            user["chatPromptTemplateName"] = prefix + template
+        template = f"{user.get('chatPromptTemplateName')}.json"
+        for file in self._config:
+            name = _below(_TEMPLATES.rstrip("/"), file)
+            if name and name.casefold() == template.casefold() and self._template_moves(file):
+                user["chatPromptTemplateName"] = prefix + name.removesuffix(".json")
         return user
+
+    def _own_workflows(self, renames: Renames) -> str:
+        """The new name of the user's own folder of workflows."""
+        return renames.folder(self._settings.workflow_folder) or self._prefix + self._settings.workflow_folder
 
     def _template_moves(self, file: str) -> bool:
         return bool(self._prefix) and file in self._config and self._is_in_the_way(file)
 
     # --- files ---
 
-    def _placed(self, renames: Renames) -> Iterator[tuple[str, bytes]]:
+    def _placed(self, renames: Renames, new_user: JsonObject) -> Iterator[tuple[str, bytes]]:
         """Each file but the user's, with its new place and text."""
-        endpoints = self._endpoints()
+        edited = dict(self._config)
         for file, raw in sorted(self._config.items()):
             if file.startswith((_USERS, f"{PRESETS}/")):
                 continue
-            edits = self._endpoint_edits(file)
+            edited[file] = raw = with_values(raw, self._endpoint_edits(file))
             if file.startswith(_WORKFLOWS):
                 variables = self._settings.user_wide_workflow_variables
-                edits |= edits_of(file, self._documents[file], variables, renames)
-            raw = with_values(raw, edits)
-            yield self._new_place(file, renames), raw
-        for file, raw, said in fitting_presets(self._snapshot, self._config, endpoints):
+                raw = with_values(raw, edits_of(file, self._documents[file], variables, renames))
+            for new in self._new_places(file, renames):
+                yield new, raw
+        asked = self._presets_asked(edited)
+        for file, raw, said in fitting_presets(
+            self._snapshot, self._config, asked, self._settings, settings_of(self._plan.user, new_user)
+        ):
             new = self._preset_place(file, raw)
             if said:
                 self._plan.remarks.append(f"{new} is {said}")
             yield new, raw
 
-    def _endpoints(self) -> dict[str, EndpointConfig]:
-        user = settings_of(self._pack.user, {"endpointConfigsSubDirectory": self._cast.folder.rstrip("/")})
-        return {role: load_endpoint(self._snapshot, user, name) for role, name in self._cast.names.items()}
+    def _presets_asked(self, edited: Mapping[str, bytes]) -> Iterator[tuple[EndpointConfig, str]]:
+        """Endpoints of this machine, each with a preset that a file of the pack asks it with. `edited`: the
+        pack's files with the names of these endpoints.
+        """
+        folder = {"endpointConfigsSubDirectory": self._cast.folder.rstrip("/")}
+        user_file = f"{_USERS}{self._pack.user}.json"
+        draft = _draft(self._snapshot, {**edited, user_file: json_bytes(self._user | folder)})
+        user = load_user(draft, self._pack.user)
+        for file, endpoint, preset in presets_asked(draft, user, UserWalk(draft, user)):
+            if file in edited and not embedded_samplers(draft, user, preset):
+                yield endpoint, preset
+
+    def _new_places(self, file: str, renames: Renames) -> list[str]:
+        rest = file.removeprefix(_WORKFLOWS)
+        if not self._prefix or rest == file:
+            return [self._new_place(file, renames)]
+        named = {(folder, name) for folder, name, found in self._walk.workflows_named if found == file}
+        if not named or _below(paths.COMMON_FOLDER, rest) is None:
+            return [f"{_WORKFLOWS}{self._prefix}{rest}"]
+        places = {f"{_WORKFLOWS}{self._prefix}{rest}" for folder, _ in named if folder}
+        for name in (name for folder, name in named if not folder):
+            # The last place of search, which keeps its name: the first one is the user's own.
+            at_end = file.split("/")[-1 - name.strip("/").count("/") :]
+            places.add("/".join([_WORKFLOWS.rstrip("/"), self._own_workflows(renames), *at_end]))
+        return sorted(places)
 
     def _new_place(self, file: str, renames: Renames) -> str:
         prefix = self._prefix
         if not prefix:
             return file
         top, _, rest = file.partition("/")
-        if file.startswith(_WORKFLOWS):
-            folder, _, name = rest.partition("/")
-            if folder == paths.COMMON_FOLDER:  # a child's last place of search: the user's own is the first
-                return f"{_WORKFLOWS}{prefix}{self._settings.workflow_folder}/{name}"
-            return f"{_WORKFLOWS}{prefix}{rest}"
         if file.startswith(_ROUTING):
             return f"{_ROUTING}{prefix}{rest}"
         if file.startswith(_SERVERS):
@@ -420,16 +453,28 @@ class _Unpacking:
             return file
         key = "presetConfigsSubDirectoryOverride"
         kind, _, rest = file.removeprefix(f"{PRESETS}/").partition("/")
-        there = self._snapshot.find(file)
-        is_own = rest.startswith(f"{self._own_folder(key)}/")
-        if is_own or (there is not None and self._snapshot.text(there) != raw):
+        if _below(self._own_folder(key), rest) is not None or self._differs_here(file, raw):
             return f"{PRESETS}/{kind}/{self._below_own(rest, key)}"
         return file
 
     def _below_own(self, rest: str, key: str) -> str:
         """A name below the user's own folder of this machine."""
         own = self._own_folder(key)
-        return f"{self._prefix}{own}/{rest.removeprefix(f'{own}/')}"
+        return f"{self._prefix}{own}/{_below(own, rest) or rest}"
+
+
+def _below(folder: str, file: str) -> str | None:
+    """The name of a file below a folder, in whatever case that is named; None: it lies elsewhere."""
+    depth = folder.count("/") + 1
+    parts = file.split("/")
+    return "/".join(parts[depth:]) if "/".join(parts[:depth]).casefold() == folder.casefold() else None
+
+
+def _draft(snapshot: ConfigSnapshot, files: Mapping[str, bytes]) -> ConfigSnapshot:
+    """The tree with these files in it. What differs in case alone isn't logged."""
+    draft = drafts_snapshot(snapshot, files)
+    draft.spelling.notes = []
+    return draft
 
 
 # --------------------------------------------------------------------------
@@ -438,8 +483,7 @@ class _Unpacking:
 
 def findings_of(snapshot: ConfigSnapshot, plan: UnpackPlan) -> list[Finding]:
     """What a check of the new user finds but notes. Scripts are looked for where the launch facts say."""
-    draft = drafts_snapshot(snapshot, plan.files)
-    draft.spelling.notes = []
+    draft = _draft(snapshot, plan.files)
     return [finding for finding in check_users(draft, [plan.user]) if finding.level != NOTE]
 
 
@@ -447,12 +491,14 @@ def strangers_in(snapshot: ConfigSnapshot, plan: UnpackPlan, scripts: Mapping[st
     """Files of the plan that its user doesn't reach: a pack that holds some isn't what it says. `scripts`: of
     the pack and of the plan.
     """
-    draft = drafts_snapshot(snapshot, plan.files)
-    draft.spelling.notes = []
+    draft = _draft(snapshot, plan.files)
     check_users(draft, [plan.user])
-    variables = load_user(draft, plan.user).user_wide_workflow_variables
+    user = load_user(draft, plan.user)
+    variables = user.user_wide_workflow_variables
     known = draft.files(_SERVERS.rstrip("/"))
     reached, used = set(draft.looked_at()), set[str]()
+    for _, endpoint, preset in presets_asked(draft, user, UserWalk(draft, user)):
+        reached |= {draft.first(paths.preset_files(user, endpoint.preset_type, preset)) or ""}
     for file in draft.looked_at():
         if not file.startswith(_WORKFLOWS):
             continue

@@ -142,6 +142,12 @@ class UserWalk:
         self.endpoint_places: list[tuple[str, str, str | None]] = []
         """(file, JSON pointer, the endpoint that is named there; None where only a run knows it); complete
         after `findings`."""
+        self.presets_followed: list[tuple[str, str, str]] = []
+        """(file, endpoint, preset) of each preset that is named beside an endpoint; complete after
+        `findings`."""
+        self.workflows_named: list[tuple[str | None, str, str]] = []
+        """(folder that stands beside the name, name, file) of each workflow that is named and is there;
+        complete after `findings`."""
 
     def findings(self, only: str | None = None) -> list[Finding]:
         """Names that lead nowhere, variables that nobody sets, cycles. `only`: the file whose own count."""
@@ -234,6 +240,7 @@ class UserWalk:
             else:
                 self._faulty(error.file)
             return []
+        self.workflows_named.append((wanted.folder, wanted.name, workflow.file))
         if wanted.file in self._reached:
             conditional = wanted.is_tool or "/conditionalWorkflows/" in wanted.pointer
             self._reached[wanted.file].children.append((workflow.file, conditional))
@@ -510,6 +517,7 @@ class UserWalk:
             return None
         self.files_read |= {endpoint.file, paths.api_type_file(endpoint.api_type_name)}
         if preset:
+            self.presets_followed.append((file, name, preset))
             self._follow_name(
                 file,
                 f"{pointer}/{keys[1]}",

@@ -207,6 +207,30 @@ class TestRotate:
         assert entry.folder == api_key_hash(old)
         assert keys("rotate", "a")[0] == 0 and keys.entries()["a"].folder == api_key_hash(old)
 
+    def test_a_key_that_cannot_be_shown_replaces_none(self, keys, monkeypatch):
+        """The old one stays valid; the same of a key that would be new."""
+
+        class Full(io.StringIO):
+            def flush(self):
+                raise OSError(28, "No space left on device")
+
+        keys("add", "ann", "users=alice")
+        before = keys.path.read_bytes()
+        monkeypatch.setattr("sys.stdout", Full())
+        for words in (("rotate", "ann"), ("add", "bob", "users=bob")):
+            status, _, err = keys(*words)
+            assert status == 1 and keys.path.read_bytes() == before
+            assert "nothing was changed, because the new key cannot be shown: No space left" in err
+
+    def test_a_key_that_was_shown_but_not_written_is_said_to_be_none(self, keys, monkeypatch):
+        def refuse(path, *more, **how):
+            raise OSError(28, "No space left on device", str(path))
+
+        monkeypatch.setattr("Middleware.api.commands.keys.atomic_write", refuse)
+        status, out, err = keys("add", "ann", "users=alice")
+        assert status == 1 and out.startswith("hr-")
+        assert "the key that was printed is not valid" in err and "No space left on device" in err
+
     def test_a_user_that_encrypts_needs_a_rekey(self, keys):
         keys("add", "a", "users=alice")
         err = keys("rotate", "a")[2]

@@ -222,6 +222,94 @@ class TestPresets:
         assert status == 0 and there.read("Presets/OtherKind/Cold") == {"heat": 0.1, "stop_at": ["x"]}
         assert "note: Presets/OtherKind/Cold.json is made of that for OllamaKind, without min_p" in told
 
+    @pytest.fixture
+    def two(self, home, there):
+        """A user whose nodes ask two models, each with a preset of its own; there they are of two kinds."""
+        home.endpoint("lan/Small")
+        home.write("Presets/OllamaKind/Warm", {"temperature": 0.9})
+        there.endpoint("box/Other", "Other")
+        nodes = [("Main", "Cold"), ("Small", "Warm")]
+        home.write(
+            "Workflows/ann/Child",
+            [{"type": "Standard", "endpointName": name, "preset": preset} for name, preset in nodes],
+        )
+        return (*MAPPED, "--map", "Small=Other")
+
+    def made(self, there):
+        return sorted(path.removeprefix("Configs/Presets/") for path in there.files() if "/Presets/" in path)
+
+    def test_each_kind_gets_the_presets_that_it_is_asked_with(self, home, there, two):
+        """One kind where the pack comes from, two here."""
+        status, told = there.run("--unpack", home.packed("ann"), *two)
+        assert status == 0, told
+        assert self.made(there) == ["OllamaKind/Cold.json", "OtherKind/Warm.json"]
+        assert there.read("Presets/OtherKind/Warm") == {"heat": 0.9}
+
+    def test_two_kinds_at_both_ends(self, home, there, two):
+        """Each preset is taken as it is."""
+        home.endpoint("lan/Small", "Other")
+        home.write("Presets/OtherKind/Warm", {"heat": 0.8})
+        assert there.run("--unpack", home.packed("ann"), *two)[0] == 0
+        assert self.made(there) == ["OllamaKind/Cold.json", "OtherKind/Warm.json"]
+        assert there.read("Presets/OtherKind/Warm") == {"heat": 0.8}
+
+    def test_a_preset_in_the_users_own_folder_hides_none_of_another_kind(self, home, there, two):
+        """The pack has one of that name for the kind, so none is made."""
+        home.endpoint("lan/Small", "Other")
+        home.write("Presets/OllamaKind/ann/Warm", {"temperature": 0.7})
+        home.write("Presets/OtherKind/Warm", {"heat": 0.8})
+        node = {"type": "Standard", "endpointName": "Main", "preset": "Warm"}
+        home.write("Workflows/ann/Child", [node, node | {"endpointName": "Small"}])
+        assert there.run("--unpack", home.packed("ann"), *two)[0] == 0
+        assert self.made(there) == [
+            "OllamaKind/Cold.json",
+            "OllamaKind/ann/Warm.json",
+            "OtherKind/Warm.json",
+        ]
+
+    @pytest.mark.parametrize("prefix", [(), ("--prefix", "z-")], ids=["as-it-is", "prefix"])
+    def test_settings_that_fall_back_on_a_preset(self, home, there, two, prefix):
+        """Memories are condensed by the second model with the preset of the first."""
+        home.write("Users/ann", home.read("Users/ann") | {"discussionIdMemoryFileWorkflowSettings": "Memory"})
+        home.write(
+            "Workflows/ann/Memory",
+            {
+                "endpointName": "Main",
+                "preset": "Cold",
+                "condenseMemories": True,
+                "condenseMemoriesEndpointName": "Small",
+            },
+        )
+        status, told = there.run("--unpack", home.packed("ann"), *two, *prefix)
+        assert status == 0, told
+        assert there.read("Presets/OtherKind/Cold") == {"heat": 0.1, "stop_at": ["x"]}
+
+    def test_settings_that_name_a_preset_without_using_it(self, home, there):
+        """It is checked all the same, so it is packed."""
+        home.write("Presets/OllamaKind/Warm", {"temperature": 0.9})
+        home.write("Users/ann", home.read("Users/ann") | {"discussionIdMemoryFileWorkflowSettings": "Memory"})
+        home.write(
+            "Workflows/ann/Memory",
+            {"endpointName": "Main", "preset": "Warm", "fileMemoryWorkflowName": "Child"},
+        )
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED)
+        assert status == 0, told
+        assert there.read("Presets/OllamaKind/Warm") == {"temperature": 0.9}
+
+    def test_samplers_of_an_endpoint_with_the_name_come_first_here_too(self, home, there):
+        """Then nobody would read the file."""
+        there.endpoint("box/Cold", presetSamplers={"temperature": 0.2})
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED)
+        assert status == 0, told
+        assert self.made(there) == []
+
+    def test_a_folder_of_a_kind_may_be_spelled_in_another_case(self, home, there):
+        """Where the pack comes from."""
+        (home.configs / "Presets/OllamaKind").rename(home.configs / "Presets/ollamakind")
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED)
+        assert status == 0, told
+        assert there.read("Presets/OllamaKind/Cold") == {"temperature": 0.1, "min_p": 0.05, "stop": ["x"]}
+
 
 class TestNeverOver:
     @pytest.fixture
@@ -317,6 +405,95 @@ class TestNeverOver:
         for file in ("Routing/new-r", "Workflows/new-ann/Tidy", "Workflows/new-tools/Count"):
             assert (there.configs / f"{file}.json").is_file()
         assert (there.configs / "Workflows/new-_shared/novel/_DefaultWorkflow.json").is_file()
+
+    @pytest.mark.parametrize("taken", [False, True], ids=["not-there", "there"])
+    def test_common_workflows_stay_together_where_a_node_names_their_folder(self, home, there, taken):
+        """Those that it calls by their names alone go to the user's own; nobody's of the same name is taken
+        for them."""
+
+        def static(text):
+            return [{"type": "StaticResponse", "content": text}]
+
+        run, common = {"type": "CustomWorkflow"}, {"workflowUserFolderOverride": "_Common"}
+        home.write("Workflows/_common/Check", static("common"))
+        home.write("Workflows/_common/Tidy", static("tidy"))
+        home.write("Workflows/ann/Check", static("own"))
+        home.write(
+            "Workflows/ann/Child",
+            [
+                {**run, "workflowName": "Check", **common},
+                {**run, "workflowName": "Check"},
+                {**run, "workflowName": "Tidy", **common},
+                {**run, "workflowName": "Tidy"},
+            ],
+        )
+        if taken:
+            there.write("Workflows/_common/Check", static("mine"))
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED, "--prefix", "new-")
+        assert status == 0, told
+        made = {
+            name: there.read(f"Workflows/{name}")[0]["content"]
+            for name in ("new-_common/Check", "new-ann/Check", "new-_common/Tidy", "new-ann/Tidy")
+        }
+        assert list(made.values()) == ["common", "own", "tidy", "tidy"]
+        folders = [node.get("workflowUserFolderOverride") for node in there.read("Workflows/new-ann/Child")]
+        assert folders == ["new-_common", None, "new-_common", None]
+
+    def test_names_that_differ_in_case_alone_get_it_too(self, home, there):
+        """Of folders, templates and servers, where the pack comes from."""
+        static = [{"type": "StaticResponse", "content": "x"}]
+        home.write("Workflows/_quay/boats/_DefaultWorkflow", static)
+        home.write("Workflows/Tools/Count", static)
+        home.write("MCPServers/notes", {"transport": "sse", "url": "http://h/"})
+        home.write("Presets/OllamaKind/Ann/Own", {"temperature": 0.3})
+        (home.configs / "StructuredOutputs/ann").rename(home.configs / "StructuredOutputs/Ann")
+        (home.configs / "Workflows/ann").rename(home.configs / "Workflows/Ann")
+        more = {"chatPromptTemplateName": "PLAIN", "sharedWorkflowsSubDirectoryOverride": "_Quay"}
+        home.write("Users/ann", home.read("Users/ann") | more)
+        home.write(
+            "Workflows/Ann/Child",
+            [
+                {"type": "CustomWorkflow", "workflowName": "Count", "workflowUserFolderOverride": "tools/"},
+                {"type": "MCPToolCall", "server": "NOTES", "tool": "t", "arguments": {}},
+                {"type": "Agent", "endpointName": "Main", "preset": "Own", "agentTools": ["mcp:Notes/t"]},
+            ],
+        )
+        there.write("MCPServers/notes", {"transport": "sse", "url": "http://mine/"})
+        there.write("PromptTemplates/plain", {})
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED, "--prefix", "new-")
+        assert status == 0, told
+        user = there.read("Users/new-ann")
+        assert user["workflowConfigsSubDirectoryOverride"] == "new-Ann"
+        assert user["sharedWorkflowsSubDirectoryOverride"] == "new-_quay"
+        assert user["chatPromptTemplateName"] == "new-plain"
+        made = there.read("Workflows/new-Ann/Child")
+        assert made[0]["workflowUserFolderOverride"] == "new-Tools"
+        assert (made[1]["server"], made[2]["agentTools"]) == ("new-notes", ["mcp:new-notes/t"])
+        for name in ("Presets/OllamaKind/new-ann/Own", "StructuredOutputs/new-ann/Event"):
+            assert (there.configs / f"{name}.json").is_file()
+
+    def test_it_goes_beside_the_same_file_in_another_case(self, home, there):
+        """Which on many systems would be the same place."""
+        there.write("PromptTemplates/Plain", home.read("PromptTemplates/plain"))
+        there.write("Presets/OllamaKind/cold", home.read("Presets/OllamaKind/Cold"))
+        status, told = there.run("--unpack", home.packed("ann"), *MAPPED, "--prefix", "new-")
+        assert status == 0, told
+        assert there.read("Users/new-ann")["chatPromptTemplateName"] == "new-plain"
+
+    def test_a_user_who_has_no_workflows_of_its_own(self, home, there):
+        """No folder is named that is not there."""
+        home.write("Workflows/_shared/novel/_DefaultWorkflow", [{"type": "StaticResponse", "content": "x"}])
+        home.write("Users/ann", {"endpointConfigsSubDirectory": "lan", "allowSharedWorkflows": True})
+        status, told = there.run("--unpack", home.packed("ann"), "--prefix", "new-")
+        assert status == 0 and "warning" not in told, told
+        assert "workflowConfigsSubDirectoryOverride" not in there.read("Users/new-ann")
+
+    def test_no_two_files_become_one(self, there):
+        """A schema of the user's own, and one of everybody with its name."""
+        schemas = {"StructuredOutputs/eve/E.json": b'{"a": 1}', "StructuredOutputs/E.json": b'{"b": 1}'}
+        pack = forged(there, **{f"config/{name}": text for name, text in schemas.items()})
+        status, told = there.run("--unpack", pack, "--prefix", "new-")
+        assert status == 1 and "two files of the pack would become StructuredOutputs/new-eve/E.json" in told
 
     @pytest.mark.parametrize("prefix", ["../", "New", "a b", "-x", "x" * 40, "a/"])
     def test_a_prefix_that_cannot_be_one(self, home, there, prefix):

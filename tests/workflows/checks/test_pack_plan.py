@@ -42,7 +42,11 @@ USER = {
     "chatPromptTemplateName": "neat",
 }
 PACKED = {
-    "Workflows/eve/Main.json": [{"type": "StaticResponse", "content": "x"}],
+    "Workflows/eve/Main.json": [
+        {"type": "Standard", "endpointName": "small-model", "preset": "cold"},
+        {"type": "Standard", "endpointName": "small-model", "preset": "warm"},
+        {"type": "CustomWorkflow", "workflowName": "Tidy"},
+    ],
     "Workflows/_shared/novel/Main.json": [{"type": "StaticResponse", "content": "x"}],
     "Workflows/_common/Tidy.json": [{"type": "StaticResponse", "content": "x"}],
     "Workflows/tools/Count.json": [{"type": "StaticResponse", "content": "x"}],
