@@ -127,7 +127,7 @@ def _serve(launch: Launch) -> int:
 def _run(command: Command, launch: Launch) -> int:
     set_launch_facts(launch.facts)
     try:
-        status = command.run(launch.arguments)
+        status = command.run_plainly(launch.arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
