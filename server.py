@@ -124,7 +124,7 @@ def _serve(launch: Launch) -> int:
 
 def _run(command: Command, launch: Launch) -> int:
     set_launch_facts(launch.facts)
-    status = command.run(launch.arguments)
+    status = command.run_plainly(launch.arguments)
     lost = lost_output()
     if lost is None or lost.errno in NOBODY_READS:
         return status

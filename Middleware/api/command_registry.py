@@ -18,13 +18,15 @@ without them. Source: spec workflows.md 17.4.
 from __future__ import annotations
 
 import argparse
+import sys
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TextIO, cast
 
-from Middleware.common.errors import ConfigError
+from Middleware.common.errors import ConfigError, escape_controls
 from Middleware.common.instance_global_variables import LaunchFacts
 from Middleware.common.registry import Registry
 from Middleware.config import json_positions
@@ -67,6 +69,12 @@ class Command(ABC):
         The facts of the launch are set; what it has to say is printed.
         """
 
+    def run_plainly(self, arguments: Namespace) -> int:
+        """`run`, with all that it prints on plain streams."""
+        out, errors = cast(TextIO, _PlainStream(sys.stdout)), cast(TextIO, _PlainStream(sys.stderr))
+        with redirect_stdout(out), redirect_stderr(errors):
+            return self.run(arguments)
+
     def words_to_serve(self, words: Sequence[str]) -> Sequence[str] | None:
         """The command line of the server that starts when the command has ended well; None: no server.
 
@@ -76,6 +84,22 @@ class Command(ABC):
 
 
 COMMANDS: Registry[type[Command]] = Registry("command", Command)
+
+
+class _PlainStream:
+    """Nothing that a command prints can steer the terminal: names, prompts, packs and what model servers say
+    are not its own.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(escape_controls(text, lines=True))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def document_of(file: str) -> Any:

@@ -21,10 +21,35 @@ MiddlewareError            status_hint 500
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+# --------------------------------------------------------------------------
+# Texts of strangers in messages: of packs, model servers, clients, and names in config files.
+
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_STEERING_IN_LINE = re.compile(_STEERING.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+
+
+def escape_controls(text: str, *, lines: bool = False) -> str:
+    r"""`text` without what could steer a terminal, hide what follows or turn it round: `\x1b` instead.
+
+    `lines`: line ends and tabs stay; without it nothing can look like a line of its own.
+    """
+    if text.isprintable():
+        return text
+    if lines:
+        return _STEERING_IN_LINE.sub(_escape, text.replace("\r\n", "\n"))
+    return _STEERING.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
 
 # --------------------------------------------------------------------------
 # How messages name a place in a config file: `file:line:column`, then the node, then the field. Pure.
@@ -46,7 +71,8 @@ _LONGEST_INDEX = 9
 
 def file_place(file: str, position: Position = NOWHERE) -> str:
     """`Users/ana.json:3:11`, or the file alone."""
-    return f"{file}:{position.line}:{position.column}" if position.line else file
+    shown = escape_controls(file)
+    return f"{shown}:{position.line}:{position.column}" if position.line else shown
 
 
 def subject(file: str, pointer: str, position: Position = NOWHERE) -> str:
@@ -55,7 +81,7 @@ def subject(file: str, pointer: str, position: Position = NOWHERE) -> str:
     index = node_index(file, pointer)
     if index is None:
         return _field(parts)
-    named = f' "{position.title}"' if position.title else ""
+    named = f' "{escape_controls(position.title)}"' if position.title else ""
     return ", ".join(filter(None, [f"node {index + 1}{named}", _field(parts[_depth(parts) :])]))
 
 
@@ -80,7 +106,7 @@ def _depth(parts: list[str]) -> int:
 def _field(parts: list[str]) -> str:
     """`routeOverrides.small.prompt`, `scoped_variables[0]`."""
     words = "".join(f"[{part}]" if part.isdecimal() and at else f".{part}" for at, part in enumerate(parts))
-    return words.removeprefix(".")
+    return escape_controls(words.removeprefix("."))
 
 
 # --------------------------------------------------------------------------
@@ -115,6 +141,7 @@ class ConfigError(MiddlewareError):
         position: Position = NOWHERE,
         excerpt: str = "",
     ) -> None:
+        message = escape_controls(message, lines=True)
         self.message, self.file, self.pointer = message, file, pointer
         self.position, self.excerpt = position, excerpt
         place = where(file, pointer, position)

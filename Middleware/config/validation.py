@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from Middleware.common.errors import NOWHERE, ConfigError, Position, file_place, subject
+from Middleware.common.errors import NOWHERE, ConfigError, Position, escape_controls, file_place, subject
 from Middleware.common.secrets import is_secret_place, mask_keys
 from Middleware.config.keys import Key, field_meant, object_schema
 from Middleware.config.paths import (
@@ -152,7 +152,8 @@ class Finding:
     def __str__(self) -> str:
         head = f"{file_place(self.file, self.position)}: {self.level}"
         about = subject(self.file, self.pointer, self.position)
-        return ": ".join(filter(None, [head, about, self.message])) + self.excerpt
+        said = ": ".join(filter(None, [head, about, escape_controls(self.message)]))
+        return said + escape_controls(self.excerpt, lines=True)
 
 
 def schema_kind(file: str) -> str | None:
@@ -365,7 +366,7 @@ def describe_value(value: Any) -> str:
         return "an object"
     if isinstance(value, (list, tuple)):
         return "a list"
-    text = mask_keys(json.dumps(value, ensure_ascii=False))
+    text = escape_controls(mask_keys(json.dumps(value, ensure_ascii=False)))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

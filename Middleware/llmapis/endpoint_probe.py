@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from urllib.parse import urlsplit
 
-from Middleware.common.errors import BackendError
+from Middleware.common.errors import BackendError, escape_controls
 from Middleware.common.secrets import mask_secrets, shown_url
 from Middleware.common.types import Batches, Chunk, close_batches
 from Middleware.config.endpoints import EMBEDDING_TYPES, EndpointConfig, load_endpoint
@@ -320,7 +320,7 @@ def line(seen: Probe) -> str:
     endpoint = seen.endpoint
     level = "ok" if is_well(seen) else "error"
     place = shown_url(seen.more_address) if seen.more_address else shown_address(seen.url)
-    return f"{endpoint.file}: {level}: {place}: {_describe_probe(seen)}"
+    return escape_controls(f"{endpoint.file}: {level}: {place}: {_describe_probe(seen)}")
 
 
 def is_well(seen: Probe) -> bool:

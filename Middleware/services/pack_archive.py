@@ -20,6 +20,7 @@ import stat
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ class Pack:
 
 def pack_bytes(pack: Pack) -> bytes:
     """The zip file. Raises PackRefused for a pack that nobody could read."""
+    _refuse_facts(pack)
     _refuse_names(pack.files)
     if len(pack.files) > MOST_FILES or sum(map(len, pack.files.values())) > MOST_BYTES:
         raise PackRefused(f"it is too large: {_ALLOWED}")
@@ -208,10 +210,23 @@ def _pack_of(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> Pack:
         files=files,
         masked={str(file): _texts(places) for file, places in facts["masked"].items()},
     )
+    _refuse_facts(pack)
     users = [name for name in files if name.startswith(f"{CONFIG}Users/")]
     if not is_flat_name(pack.user) or users != [f"{CONFIG}Users/{pack.user}.json"]:
         raise PackRefused("it must hold one user file, which is that of its user")
     return pack
+
+
+def _refuse_facts(pack: Pack) -> None:
+    """What a pack says of itself is shown before anybody trusts it: it may not steer the terminal, nor look
+    like a line of its own.
+    """
+    needs = pack.needs
+    lists = (needs.extras, needs.programs, needs.mcp_servers, needs.environment, *needs.roles.values())
+    texts = (pack.name, pack.user, pack.version, *needs.roles, *needs.models, *needs.models.values())
+    for text in chain(texts, *lists):
+        if not text.isprintable():
+            raise PackRefused(f"its {FACTS} holds a text that cannot be shown: {text!a}")
 
 
 def _texts(value: Any) -> tuple[str, ...]:

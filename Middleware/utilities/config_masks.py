@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,6 @@ from Middleware.common.secrets import (
 )
 from Middleware.config.endpoints import secrets_in_use
 from Middleware.config.json_positions import MAX_DEPTH, JsonPlace, parse, positions
-from Middleware.config.validation import json_pointer
 from Middleware.utilities.text_utils import sentence_of
 
 # --------------------------------------------------------------------------
@@ -111,8 +110,8 @@ _ALL = ("",)
 _HOLDER = object()
 """Stands for the value of an object or a list that is not empty."""
 
-_Key = tuple[str, int]
-"""JSON pointer, and which of the values at it: a key may stand twice in an object."""
+_Member = tuple[JsonPlace | None, str | None]
+"""What holds values, and the key that they have there: it may stand twice. None: the items of a list."""
 _Part = tuple[int, int, str]
 """Start and end in a text, and what stands there instead."""
 
@@ -144,7 +143,7 @@ def stand_in_for_secrets(text: str, stand_in: Callable[[str, Any, str], str | No
     `stand_in(pointer, value, shown)` gives it; `shown` is what `shown_text` has there. None: the value stays.
     """
     spots = _Values(text).spots()
-    made = [(spot, stand_in(key[0], spot.value, spot.shown)) for key, spot in spots.items()]
+    made = [(spot, stand_in(place.pointer, spot.value, spot.shown)) for place, spot in spots.items()]
     parts = [
         (spot.start, spot.end, json.dumps(new, ensure_ascii=False)) for spot, new in made if new is not None
     ]
@@ -156,19 +155,19 @@ def restore_secrets(text: str, old: str) -> tuple[str, list[str]]:
     none).
 
     A secret belongs to its place. Where items of a list were added, taken away or moved, it goes with its
-    item, if it is plain which one that is.
+    item, if it is plain which one that is; so it does where a key stands more than once in an object.
     """
     if _is_json(old):
         return _values_restored(_comments_restored(text, old), old)
     text = _lines_restored(_values_restored(text, _lines_shown(old))[0], old)
     literal = {spot.raw for spot in _Values(old).spots(inner=True).values()}
     spots = _Values(text).spots(inner=True)
-    return text, [key[0] for key, spot in spots.items() if spot.is_mask and spot.raw not in literal]
+    return text, [place.pointer for place, spot in spots.items() if spot.is_mask and spot.raw not in literal]
 
 
 def secret_places(text: str) -> list[str]:
     """JSON pointers of the values in which `shown_text` hides something."""
-    return [pointer for pointer, _ in _Values(text).spots()]
+    return [place.pointer for place in _Values(text).spots()]
 
 
 def secrets_in(text: str) -> list[str]:
@@ -193,7 +192,7 @@ _LENIENT = json.JSONDecoder(strict=False)
 
 
 class _Values:
-    """Every value of a text, in its order, with its key and its place; an object or a list as None.
+    """Every value of a text, in its order, with its place; an object or a list as None.
 
     What lies deeper than a config file may is not looked at.
     """
@@ -202,38 +201,44 @@ class _Values:
         self._text, self._places = text, positions(text).places
         self._words: dict[int, tuple[str, ...]] = {}
 
-    def __iter__(self) -> Iterator[tuple[_Key, JsonPlace, Any]]:
-        seen: dict[str, int] = defaultdict(int)
-        depths: dict[int, int] = {}
+    def __iter__(self) -> Iterator[tuple[JsonPlace, Any]]:
+        depths: dict[JsonPlace | None, int] = {None: -1}
         for place in self._places:
-            depth = depths[id(place)] = depths[id(place.parent)] + 1 if place.parent is not None else 0
+            depth = depths[place] = depths[place.parent] + 1
             if depth <= MAX_DEPTH:
-                pointer = place.pointer
-                seen[pointer] += 1
-                yield (pointer, seen[pointer]), place, self._value(place)
+                yield place, self._value(place)
 
-    def spots(self, *, inner: bool = False) -> dict[_Key, _Spot]:
+    def members(self) -> dict[_Member, list[JsonPlace]]:
+        """The values together that a key, or a list, has; what holds some comes before them."""
+        found: dict[_Member, list[JsonPlace]] = defaultdict(list)
+        for place, _ in self:
+            found[place.parent, str(place.name) if place.key else None].append(place)
+        return found
+
+    def spots(self, *, inner: bool = False) -> dict[JsonPlace, _Spot]:
         """The secrets. `inner`: also those inside of a value that is one as a whole."""
-        found: dict[_Key, _Spot] = {}
+        found: dict[JsonPlace, _Spot] = {}
         end = 0
-        for key, place, value in self:
+        for place, value in self:
             if place.start < end and not inner:
                 continue
             shown = self._masked_value(place, value)
             if shown is not None:
-                found[key] = _Spot(place.start, place.end, self._text[place.start : place.end], value, shown)
+                found[place] = _Spot(
+                    place.start, place.end, self._text[place.start : place.end], value, shown
+                )
                 end = place.end
         return found
 
-    def items(self, holder: JsonPlace, *, masked_too: bool) -> list[Item]:
-        """The items of a list, to be found in another. `masked_too`: as they are shown, not as they stand."""
+    def items(self, places: Iterable[JsonPlace], *, masked_too: bool) -> list[Item]:
+        """Values, to be found in another text. `masked_too`: as they are shown, not as they stand."""
         return [
             Item(
                 self._comparable_value(place, masked_too),
                 self._name(place),
                 self._text[place.start : place.end],
             )
-            for place in (holder.members or {}).values()
+            for place in places
         ]
 
     def _comparable_value(self, place: JsonPlace, masked_too: bool, depth: int = 0) -> Hashable:
@@ -316,60 +321,67 @@ def _with_masks(text: str) -> str:
 
 def _values_restored(text: str, old: str) -> tuple[str, list[str]]:
     """Values that are as `_with_masks` showed them become what they were, as they were written. Second: as of
-    `restored`.
+    `restore_secrets`.
     """
     before, now = _Values(old), _Values(text)
     olds, news = before.spots(), now.spots(inner=True)
-    was = _old_keys(now, before, olds)
-    literal = {key for key, _, value in before if isinstance(value, str) and MASK in value}
-    parts: dict[_Key, _Part] = {}
+    literal = {place for place, value in before if isinstance(value, str) and MASK in value}
+    was = _old_places(now, before, olds.keys() | literal)
+    parts: dict[JsonPlace, _Part] = {}
     lost: list[str] = []
-    for key, place, value in now:
-        kept = olds.get(was[id(place)]) if id(place) in was else None
+    for place, value in now:
+        old_place = was.get(place)
+        kept = olds.get(old_place) if old_place is not None else None
         if kept is not None and value == kept.shown:
-            parts[key] = place.start, place.end, kept.raw
-        elif key in news and news[key].is_mask and key not in literal:
-            lost.append(key[0])
+            parts[place] = place.start, place.end, kept.raw
+        elif place in news and news[place].is_mask and old_place not in literal:
+            lost.append(place.pointer)
     made = _replace_parts(text, parts.values())
-    hidden = _Values(made).spots(inner=True)
-    lost += [key[0] for key in parts if key not in hidden]  # where it would stand, everybody could read it
-    return made, lost
+    return made, lost + list(_readable(made, parts))
 
 
-def _old_keys(now: _Values, before: _Values, olds: Iterable[_Key]) -> dict[int, _Key]:
-    """Id of a place -> the key that it had, of all on the way to a secret."""
-    needed = {pointer[:at] for pointer, _ in olds for at in _steps(pointer)}
-    holders = {place.pointer: place for _, place, _ in before if place.members is not None}
-    was: dict[int, _Key] = {}
-    same: dict[int, dict[int, int]] = {}
-    seen: dict[tuple[int, str | int], int] = defaultdict(int)
-    for _, place, _ in now:
-        pointer, parent = "", place.parent
-        if parent is not None:
-            if id(parent) not in was:
-                continue
-            pointer, name = was[id(parent)][0], str(place.name)
-            if not place.key:
-                if id(parent) not in same:
-                    same[id(parent)] = _matches(now, parent, before, holders.get(pointer))
-                name = str(same[id(parent)].get(int(place.name), ""))
-            pointer += json_pointer([name])
-        if pointer in needed:
-            member = id(parent), place.name
-            seen[member] += 1
-            was[id(place)] = pointer, seen[member]
+def _readable(made: str, parts: Mapping[JsonPlace, _Part]) -> Iterator[str]:
+    """Pointers of the secrets that everybody could read where they would stand in the new text."""
+    hidden = {place.start for place in _Values(made).spots(inner=True)}
+    moved = 0
+    for place, (start, end, raw) in parts.items():
+        if start + moved not in hidden:
+            yield place.pointer
+        moved += len(raw) - (end - start)
+
+
+def _old_places(now: _Values, before: _Values, wanted: Iterable[JsonPlace]) -> dict[JsonPlace, JsonPlace]:
+    """Place -> the one that it had, of all on the way to those that are wanted."""
+    needed: set[JsonPlace] = set()
+    for place in wanted:
+        at: JsonPlace | None = place
+        while at is not None and at not in needed:
+            needed.add(at)
+            at = at.parent
+    olds = before.members()
+    was: dict[JsonPlace, JsonPlace] = {}
+    for (holder, name), places in now.members().items():
+        if holder is None or holder in was:
+            there = olds.get((was[holder] if holder else None, name), [])
+            if not needed.isdisjoint(there):
+                found = _matches(now, places, before, there, is_key=name is not None)
+                was |= {places[new]: there[old] for new, old in found.items() if there[old] in needed}
     return was
 
 
-def _steps(pointer: str) -> Iterator[int]:
-    """Where each pointer to what holds the value ends, and its own."""
-    yield from (match.start() for match in re.finditer("/|$", pointer))
-
-
-def _matches(now: _Values, new: JsonPlace, before: _Values, old: JsonPlace | None) -> dict[int, int]:
-    if old is None:
-        return {}
-    return matches(now.items(new, masked_too=False), before.items(old, masked_too=True))
+def _matches(
+    now: _Values, new: Sequence[JsonPlace], before: _Values, old: Sequence[JsonPlace], *, is_key: bool
+) -> dict[int, int]:
+    """Index in `new` -> index in `old`. `is_key`: they have one key; the last of them is the one that counts,
+    and stays it while it looks the same.
+    """
+    if len(new) == len(old) == 1:
+        return {0: 0}
+    items, olds = now.items(new, masked_too=False), before.items(old, masked_too=True)
+    found = matches(items, olds)
+    if is_key and items[-1].seen == olds[-1].seen:
+        found.setdefault(len(new) - 1, len(old) - 1)
+    return found
 
 
 def _lines_shown(text: str) -> str:
@@ -382,25 +394,26 @@ def _comments_shown(text: str) -> str:
 
 
 def _comments_restored(text: str, old: str) -> str:
-    """Comments that are as they were shown become what they were."""
-    said = [match[0] for match in _COMMENT.finditer(old) if match["said"]]
-    again = _unmasker(said)
-    return _COMMENT.sub(lambda match: again(match[0]) if match["said"] else match[0], text)
+    """Comments that are as they were shown become what they were, the first of several that look the same
+    first.
+    """
+    kept: dict[str, deque[str]] = defaultdict(deque)
+    for match in _COMMENT.finditer(old):
+        if match["said"] and (shown := mask_secrets(match[0])) != match[0]:
+            kept[shown].append(match[0])
+    return _COMMENT.sub(
+        lambda match: kept[match[0]].popleft() if match["said"] and kept.get(match[0]) else match[0], text
+    )
 
 
 def _lines_restored(text: str, old: str) -> str:
-    """The same for the lines of a text that was no JSON."""
-    again = _unmasker(old.split("\n"))
-    return "\n".join(again(line) for line in text.split("\n"))
-
-
-def _unmasker(old: Iterable[str]) -> Callable[[str], str]:
-    """What a masked text was, the first of several that look the same first; other texts as they are."""
-    kept: dict[str, deque[str]] = defaultdict(deque)
-    for one in old:
-        if (shown := mask_secrets(one)) != one:
-            kept[shown].append(one)
-    return lambda shown: kept[shown].popleft() if kept.get(shown) else shown
+    """Lines of a text that was no JSON, each if it is plain which one it was."""
+    lines, olds = text.split("\n"), old.split("\n")
+    before = [Item(mask_secrets(line), real=line) for line in olds]
+    for new, was in matches([Item(line) for line in lines], before).items():
+        if lines[new] == before[was].seen:
+            lines[new] = olds[was]
+    return "\n".join(lines)
 
 
 def _replace_parts(text: str, parts: Iterable[_Part]) -> str:

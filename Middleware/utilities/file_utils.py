@@ -23,7 +23,9 @@ from typing import TypeVar
 _BLOCK = 64 * 1024
 _STALE_S = 3600.0
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ]\Z')
-_RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in "123456789")}
+_PORTS = (f"{port}{n}" for port in ("com", "lpt") for n in "123456789\u00b9\u00b2\u00b3")
+_RESERVED = {"con", "prn", "aux", "nul", *_PORTS}
+"""In small letters; superscript digits count. Source: Microsoft, "Naming Files, Paths, and Namespaces"."""
 
 
 class PathRefused(ValueError):

@@ -201,3 +201,12 @@ def test_a_start_to_serve_loads_no_command():
         [sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert shown.stdout.strip() == "[]", shown.stderr
+
+
+def test_nothing_that_a_command_prints_steers_the_terminal(users, command_file, capsys):
+    """Names, prompts and answers are not its own; line ends and tabs are."""
+    said = 'print("\\x1b[2Ja\\tb\\x9b", file=__import__("sys").stderr)'
+    command_file(FILE.replace('print(f"users', f'{said}; print("\\x1b[8m"); print(f"users'))
+    assert server.main(["--ConfigDirectory", users, "--count-rivers"]) == 0
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("\\x1b[8m\nusers: 3\n", "\\x1b[2Ja\tb\\x9b\n")

@@ -21,6 +21,7 @@ from Middleware.common.errors import (
     RequestCancelled,
     SlotTimeout,
     WorkflowError,
+    escape_controls,
     let_go,
     without_tracebacks,
 )
@@ -199,3 +200,29 @@ def without_collection():
     gc.disable()
     yield
     gc.enable()
+
+
+class TestEscapeControls:
+    """Texts of strangers in messages."""
+
+    @pytest.mark.parametrize(
+        ("text", "line", "lines"),
+        [
+            ("plain, l\u2019\u00e9t\u00e9\u00a0\U0001f600", None, None),
+            ("a\x1b[8mb\x7f\x9bc", "a\\x1b[8mb\\x7f\\x9bc", "a\\x1b[8mb\\x7f\\x9bc"),
+            ("a\n\tb\r\nc\rd", "a\\x0a\\x09b\\x0d\\x0ac\\x0dd", "a\n\tb\nc\\x0dd"),
+            ("a\u202eb\u2028\ud83d", "a\\u202eb\\u2028\\ud83d", "a\\u202eb\\u2028\\ud83d"),
+        ],
+        ids=["plain", "steers", "line-ends", "turns-round"],
+    )
+    def test_what_steers_a_terminal_is_written_out(self, text, line, lines):
+        """Line ends and tabs, too, where one line is meant."""
+        assert escape_controls(text) == (line or text)
+        assert escape_controls(text, lines=True) == (lines or text)
+
+    def test_a_config_error_is_one_line_that_steers_nothing(self):
+        """Neither by the name of a node or of a field, nor by what was found there."""
+        error = ConfigError(
+            "found \x1b[2J", file="Workflows/a.json", pointer="/0/x\n", position=Position(1, 2, "t\x1b[8m")
+        )
+        assert str(error) == ('Workflows/a.json:1:2: node 1 "t\\x1b[8m", x\\x0a: found \\x1b[2J')

@@ -7,14 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from Middleware.common.errors import Position
 from Middleware.config import validation
 from Middleware.config.validation import (
     ERROR,
     KINDS,
     NOTE,
     WARNING,
+    Finding,
     check,
     check_file,
+    describe_value,
     distance,
     errors_of,
     json_pointer,
@@ -460,3 +463,14 @@ class TestSchemasOfOthers:
     )
     def test_an_unsound_schema_finds_no_fault(self, schema):
         assert validation.foreign_check(schema)({"a": 1}) == []
+
+
+def test_a_finding_steers_no_terminal():
+    """Whatever a file of somebody else has for names, and where it is no JSON."""
+    finding = Finding(
+        "Workflows/a.json", "/0/x\x1b", ERROR, "found \n", Position(1, 2, "t\x9b"), "\n  a\x1b\n  ^"
+    )
+    assert str(finding) == (
+        'Workflows/a.json:1:2: error: node 1 "t\\x9b", x\\x1b: found \\x0a\n  a\\x1b\n  ^'
+    )
+    assert describe_value("a\x9b") == '"a\\x9b"'

@@ -22,6 +22,7 @@ test("a value that is no single word or text stays", () => {
 test("a key that is not there is put first", () => {
   assert.deepEqual(JSON.parse(withValues('{"a": 1}', { model: "x", endpoint: "y" })), { endpoint: "y", model: "x", a: 1 });
   assert.deepEqual(JSON.parse(withValues("{}", { model: "x" })), { model: "x" });
+  assert.deepEqual(JSON.parse(withValues("{}", { model: "x", endpoint: "y" })), { endpoint: "y", model: "x" });
 });
 
 test("of a key that is there twice the last one counts", () => {

@@ -142,3 +142,11 @@ def test_a_key_is_never_shown():
 def test_an_address_is_shown_without_secrets(url, shown):
     """Scheme, host and port."""
     assert shown_address(url) == shown
+
+
+@pytest.mark.parametrize(
+    "facts", [{"model": "a\x1b[8m"}, {"model": None, "models": ("a\n\x9b",)}], ids=["own", "its"]
+)
+def test_what_a_server_says_steers_no_terminal(facts):
+    """It is one line, whatever the names of its models are."""
+    assert line(seen(**facts)).isprintable()

@@ -281,3 +281,27 @@ def test_what_nobody_could_read_is_not_written(name: str) -> None:
     """The same rule for both sides."""
     with pytest.raises(PackRefused, match="cannot be the name of a file in a pack"):
         pack_bytes(replace(PACK, files={**PACK.files, name: b"{}"}))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"version": "1.0.0\x1b[8m"},
+        {"name": "a\nit runs no programs"},
+        {"needs": replace(PACK.needs, models={"Main": "gemma\x1b[2J"})},
+        {"needs": replace(PACK.needs, roles={"Main\x9b": ("chat",)})},
+        {"needs": replace(PACK.needs, roles={"Main": ("chat\r",)})},
+        {"needs": replace(PACK.needs, environment=("\u202e",))},
+    ],
+    ids=["version", "name", "model", "role", "ability", "environment"],
+)
+def test_what_a_pack_says_of_itself_steers_no_terminal(odd: dict[str, Any], monkeypatch: Any) -> None:
+    """It is shown before anybody trusts the pack; the same rule for both sides."""
+    with pytest.raises(PackRefused, match="holds a text that cannot be shown"):
+        pack_bytes(replace(PACK, **odd))
+    with monkeypatch.context() as patched:
+        patched.setattr(pack_archive, "_refuse_facts", lambda pack: None)
+        data = pack_bytes(replace(PACK, **odd))
+    with pytest.raises(PackRefused, match=r"its pack\.json holds a text that cannot be shown") as caught:
+        read_pack(data, "it")
+    assert str(caught.value).isprintable()

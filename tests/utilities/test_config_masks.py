@@ -243,6 +243,19 @@ class TestLists:
             assert one.get("token", "***") in ("***", f"of {one['title']}")
 
 
+class TestBrokenTexts:
+    def test_a_line_has_its_own_secret_again(self):
+        """Not that of a line above it that was deleted and looked the same."""
+        old = '{\n"a": {\n"apiKey": "one"\n},\n"b": {\n"apiKey": "two"\n}'
+        new = '{\n"b": {\n"apiKey": "***"\n}\n}'
+        assert restore_secrets(new, old) == (new.replace("***", "two"), [])
+
+    def test_a_line_that_could_be_two_is_refused(self):
+        """It must be written again."""
+        old = '{\n"apiKey": "one",\n"apiKey": "two",\n'
+        assert restore_secrets('{\n"apiKey": "***",\n"x": 1}', old)[1] == ["/apiKey"]
+
+
 class TestSecretsIn:
     def test_they_are_listed(self):
         """For messages that quote a value."""
@@ -273,6 +286,80 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4),
     max_leaves=12,
 )
+
+_DOUBLED = st.recursive(
+    _WORDS | _URLS | st.integers() | st.just("***"),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(_NAMES, inner), max_size=5).map(tuple),
+    max_leaves=12,
+)
+"""Values as `_written` takes them: an object is a tuple of its keys and values."""
+
+
+def _written(value: Any) -> str:
+    """The JSON of a value, in which a key may stand more than once in an object."""
+    if isinstance(value, tuple):
+        return "{" + ", ".join(f"{json.dumps(name)}: {_written(item)}" for name, item in value) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    return json.dumps(value)
+
+
+class TestDoubledKeys:
+    """A key that stands more than once in its object: the last one counts, and each keeps its own secret."""
+
+    @pytest.mark.parametrize(
+        "old",
+        [
+            '{"extraHeaders": {"X-Api-Key": "1"}, "n": 8192, "extraHeaders": {"X-Api-Key": "2"}}',
+            '{"apiKey": "1", "n": 8192, "apiKey": "2"}',
+            '{"args": ["--token", "1"], "n": 8192, "args": ["--token", "2"]}',
+            '{"auth": "1", "n": 8192, "auth": {"user": 2}}',
+            '{"env": {"KEY": "1", "KEY": "2"}, "n": 8192, "env": {"KEY": "3", "KEY": 4}}',
+            '[{"token": "1", "n": 8192, "token": "2"}, {"token": "3"}]',
+        ],
+        ids=["holders", "keys", "commands", "kinds-of-value", "both", "in-a-list"],
+    )
+    def test_each_keeps_its_own(self, old):
+        """When something else is changed."""
+        text = shown_text(old).replace("8192", "8193")
+        assert restore_secrets(text, old) == (old.replace("8192", "8193"), [])
+
+    @pytest.mark.parametrize(
+        ("old", "new", "made", "lost"),
+        [
+            ('{"apiKey": "1", "apiKey": "2"}', '{"apiKey": "***"}', '{"apiKey": "2"}', []),
+            (
+                '{"headers": {"X-Key": "1"}, "headers": {"X-Key": "2"}}',
+                '{"headers": {"X-Key": "***"}}',
+                '{"headers": {"X-Key": "2"}}',
+                [],
+            ),
+            (
+                '{"headers": {"A": "b", "X-Key": "1"}, "headers": {"X-Key": "2"}}',
+                '{"headers": {"A": "b", "X-Key": "***"}}',
+                '{"headers": {"A": "b", "X-Key": "1"}}',
+                [],
+            ),
+            (
+                '{"apiKey": "1", "apiKey": "2", "apiKey": "3"}',
+                '{"apiKey": "***", "apiKey": "***"}',
+                '{"apiKey": "***", "apiKey": "3"}',
+                ["/apiKey"],
+            ),
+            ('{"apiKey": "1"}', '{"apiKey": "***", "apiKey": "new"}', '{"apiKey": "1", "apiKey": "new"}', []),
+        ],
+        ids=["the-one-in-use", "its-holder", "plain-which", "nobody-knows", "one-more"],
+    )
+    def test_one_of_them_goes(self, old, new, made, lost):
+        """What is left is the one that it looks like; if all look the same, the one that was in use."""
+        assert restore_secrets(new, old) == (made, lost)
+
+    @settings(max_examples=300)
+    @given(data=st.data())
+    def test_shown_and_saved_again_is_the_same(self, data: st.DataObject):
+        """However often a key stands anywhere."""
+        text = _written(data.draw(_DOUBLED))
+        assert restore_secrets(shown_text(text), text) == (text, [])
 
 
 class TestLaws:

@@ -195,8 +195,9 @@ class TestConfinement:
             ("  ", None, "empty"),
             ("/n/CON.txt", "/n", "device"),
             ("/n/lpt1", "/n", "device"),
+            ("/n/COM\u00b9.txt", "/n", "device"),
         ],
-        ids=["nul", "nul-in-base", "blank", "device-with-suffix", "device"],
+        ids=["nul", "nul-in-base", "blank", "device-with-suffix", "device", "superscript-device"],
     )
     def test_some_names_are_never_used(self, text, base, why):
         with pytest.raises(PathRefused, match=why):

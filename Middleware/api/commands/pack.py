@@ -19,7 +19,7 @@ from Middleware.api.command_registry import (
     nonempty_text,
 )
 from Middleware.api.commands.setup_files import write_beside
-from Middleware.common.errors import ConfigError
+from Middleware.common.errors import ConfigError, escape_controls
 from Middleware.common.instance_global_variables import launch_facts
 from Middleware.services.pack_archive import PACK_ENDING, Pack, PackNeeds, PackRefused, file_name, pack_bytes
 from Middleware.utilities.text_utils import count_of
@@ -97,4 +97,4 @@ def needs_lines(pack: Pack) -> Iterator[str]:
         if names:
             yield f"needs the {what}: {', '.join(names)}"
     for place in programs_of(pack):
-        yield f"runs a program: {place}"
+        yield f"runs a program: {escape_controls(place)}"

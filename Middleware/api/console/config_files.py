@@ -91,6 +91,10 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 SHIPPED = "the examples that came with the program cannot be changed; create your own files with --init"
 
 
+_LONGEST_NAME = 255 - len(".20261128T120431Z-999")
+"""Bytes of a file's name of which a copy can be kept."""
+
+
 class NotKept(Exception):
     """The old text could not be kept; the text says why."""
 
@@ -206,6 +210,11 @@ def keep_old(root: Path, text: ConfigText, *, now: float | None = None) -> Path:
     except OSError as error:
         raise NotKept(error.strerror or type(error).__name__) from error
     return copy
+
+
+def is_kept_name(name: str) -> bool:
+    """Whether a file with this name can be saved again: its copy has a longer one."""
+    return len(name.encode()) <= _LONGEST_NAME
 
 
 def _backup_place(root: Path, file: str) -> tuple[Path, str]:

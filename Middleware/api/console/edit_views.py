@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from Middleware.api.console.view_contract import ApiRoute, Ask, ViewRefused
+from Middleware.api.console.workflow_files import too_large
 from Middleware.common.errors import ConfigError
 from Middleware.common.types import JsonObject
 from Middleware.config.users import load_user
@@ -27,12 +28,14 @@ _ONE = "allowed: exactly one of insert, move and remove"
 
 def renumber_edit(ask: Ask) -> JsonObject:
     """POST `edit/renumber`: `{"changes": [[from, to, insert]...], "changed", "lost"}`, offsets in UTF-16
-    units of the given text. 422 for a text that is no JSON or holds no nodes.
+    units of the given text. 422 for a text that is no JSON, holds no nodes, or is too large to be checked.
 
     `user`: whose variables for all workflows are looked at; none: nobody's.
     """
     fields = ask.fields(text=str, insert=int | None, move=list | None, remove=int | None, user=str | None)
     of_user = _variables_of(ask, fields["user"])
+    if why := too_large(fields["text"]):
+        raise ViewRefused(422, why)
     try:
         moves = _moves(fields, node_count(fields["text"]))
         made = renumber(fields["text"], moves, of_user)

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from Middleware.api.console.config_files import (
     came_with_the_program,
     config_file,
     is_config_path,
+    is_kept_name,
     keep_old,
     kept_copies,
     read_config_text,
@@ -93,6 +94,7 @@ def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
         raise ViewRefused(403, f"{path} cannot be created: {SHIPPED}")
     if os.path.lexists(target):
         raise ViewRefused(409, f"{path} already exists")
+    _refuse_other_case(snapshot.root, path)
     refuse_errors(snapshot, path, raw)
     with _locked_file(target, path):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -100,6 +102,19 @@ def make(snapshot: ConfigSnapshot, path: str, raw: bytes) -> None:
             raise ViewRefused(409, f"{path} already exists")
         atomic_write(target, raw)
     logger.info("console: created %s", path)
+
+
+def _refuse_other_case(root: Path, path: str) -> None:
+    """409 for a name that differs in case alone from what is there: some systems have one file for both."""
+    folder = root
+    for part in path.split("/"):
+        names: list[str] = []
+        with suppress(OSError):  # what the system refuses is told when the file is written
+            names = os.listdir(folder)
+        same = [name for name in names if name.casefold() == part.casefold()]
+        if same and part not in same:
+            raise ViewRefused(409, f"{same[0]} already exists; some systems cannot tell {part} from it")
+        folder /= part
 
 
 def checked_bytes(snapshot: ConfigSnapshot, path: str, text: str, old: ConfigText) -> bytes:
@@ -241,14 +256,16 @@ def new_file_bytes(
 
 
 def refuse_name(path: str) -> None:
-    """422 for a name that another system than this one cannot store, or nobody can see. Source: spec
-    workbench.md 16.11.
+    """422 for a name that another system than this one cannot store, or nobody can see, and for one so long
+    that the file could never be saved again. Source: spec workbench.md 16.11.
     """
     for part in path.removesuffix(ENDING).split("/"):
         if not part.strip() or part == "." or not is_windows_name(part):
             allowed = 'names that Windows can store, too: not blank or reserved, without < > " | ? *'
             said = f"path: found {describe_value(part)}, allowed: {allowed}, and no dot or blank at the end"
             raise ViewRefused(422, said, problems=[])
+    if not is_kept_name(path.rpartition("/")[2]):
+        raise ViewRefused(422, "path: the name of the file is too long to keep copies of it", problems=[])
 
 
 def _users(snapshot: ConfigSnapshot, names: Iterable[str]) -> tuple[list[UserSettings], list[str]]:

@@ -19,7 +19,7 @@ from Middleware.api.command_registry import check_config_folder
 from Middleware.api.launch_arguments import Launch
 from Middleware.api.requests.model_names import served_users
 from Middleware.api.wsgi.processes import act_as_one, limit_arenas
-from Middleware.common.errors import ConfigError, ConfigMissing
+from Middleware.common.errors import ConfigError, ConfigMissing, escape_controls
 from Middleware.common.instance_global_variables import LaunchFacts, launch_facts, set_launch_facts
 from Middleware.config.loader import ConfigSnapshot, default_snapshot
 from Middleware.config.users import UserSettings, load_user, pointer_user, user_names
@@ -103,7 +103,7 @@ MOST_LINES = 60
 
 class _EachLineStamped(logging.Formatter):
     """Time, level and user stand before each line of a record: no line can pass for another's, and a search
-    for a time or a user finds tracebacks whole.
+    for a time or a user finds tracebacks whole. No line can steer the terminal that shows it.
     """
 
     def formatException(self, ei: Any) -> str:
@@ -112,7 +112,7 @@ class _EachLineStamped(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if record.exc_text:  # the filter's, masked; it is never built again from the error
             record.exc_text = _shorten_traceback(record.exc_text)
-        text = super().format(record)
+        text = escape_controls(super().format(record), lines=True)
         if "\n" not in text:
             return text
         stamp = f"{record.asctime} {record.levelname} [{getattr(record, 'user', 'system')}] | "

@@ -62,7 +62,10 @@ TELL_EVERY_S = 60.0
 CLOSE_S = 3.0
 _MOST_STATE = 512
 """A longer `tracestate` is left out. Source: W3C Trace Context 3.3.1.5."""
-_BATCH_BESIDE_A_LOOP = 64
+_BATCH, _BATCH_BESIDE_A_LOOP = 512, 64
+_LARGEST = 2**31 - 1
+_NUMBERS = {"MAX_QUEUE_SIZE": 1, "MAX_EXPORT_BATCH_SIZE": 1, "SCHEDULE_DELAY": 1, "EXPORT_TIMEOUT": 0}
+"""What the batch thread is told by the environment, behind `OTEL_BSP_`, and the least of each."""
 _LIBRARY_LOGS = ("opentelemetry.sdk", "opentelemetry.exporter")
 _CAUSE = re.compile(r"Caused by .*: ([^'\")]+)['\")]")
 """The last of the causes that `requests` lists."""
@@ -140,8 +143,7 @@ class TraceWriter:
         """In this process nothing waits and no thread runs."""
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._spans = self._text_bytes = 0
-        asked = os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE", "")
-        self._most = min(int(asked), MOST_WAITING) if asked.isdecimal() else MOST_WAITING
+        self._most, self._batch = _queue_and_batch()
         self._processor: Any = None
         self._resource: KnownResource | None = None
         self._open: dict[RunTrace, _OpenTrace] = {}
@@ -211,9 +213,10 @@ class TraceWriter:
 
     def _start(self) -> None:
         """Not before there is work: a server may fork after it was put together. The lock is held."""
-        is_asked = "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" in os.environ or self._most < _BATCH_BESIDE_A_LOOP
-        most = None if is_asked or not _in_a_loop() else _BATCH_BESIDE_A_LOOP
-        self._processor = BatchSpanProcessor(self._exporter, max_export_batch_size=most)
+        batch = self._batch or (_BATCH_BESIDE_A_LOOP if _in_a_loop() else _BATCH)
+        self._processor = BatchSpanProcessor(
+            self._exporter, max_queue_size=self._most, max_export_batch_size=min(batch, self._most)
+        )
         atexit.register(self.close)
 
     def _add(self, spans: Sequence[SpanFacts], contexts: _Contexts, place: int) -> None:
@@ -283,6 +286,24 @@ class TraceWriter:
             processor.force_flush()
             processor.shutdown()
         self._log.close()
+
+
+def _queue_and_batch() -> tuple[int, int | None]:
+    """How many spans may wait, and how many are sent at once if the environment says it.
+
+    Raises ValueError for numbers that the batch thread, which begins with the first run, could not work with.
+    """
+    asked: dict[str, int] = {}
+    for name, least in _NUMBERS.items():
+        text = os.environ.get(f"OTEL_BSP_{name}", "").strip()
+        if text and not (text.isdecimal() and len(text) <= 10 and least <= int(text) <= _LARGEST):
+            raise ValueError(f"OTEL_BSP_{name} is {text[:60]!r}, allowed: a whole number from {least} on")
+        if text:
+            asked[name] = int(text)
+    queue, batch = asked.get("MAX_QUEUE_SIZE", MOST_WAITING), asked.get("MAX_EXPORT_BATCH_SIZE")
+    if batch is not None and batch > queue:
+        raise ValueError(f"OTEL_BSP_MAX_EXPORT_BATCH_SIZE is {batch}, but at most {queue} spans wait")
+    return min(queue, MOST_WAITING), batch
 
 
 def _client_span(traceparent: str, tracestate: str) -> tuple[Any, Any]:

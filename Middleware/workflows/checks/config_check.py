@@ -25,6 +25,7 @@ from Middleware.config.paths import (
     USER_POINTER,
     WORKFLOWS,
     is_archived_user,
+    is_flat_name,
     is_tool_file,
     shared_folder,
     user_file,
@@ -237,7 +238,7 @@ def check_users(snapshot: ConfigSnapshot, names: Iterable[str]) -> list[Finding]
         try:
             user = load_user(snapshot, name)
         except ConfigError as error:
-            findings.append(finding_of(error, user_file(name)))
+            findings.append(finding_of(error, user_file(name) if is_flat_name(name) else "Users"))
             continue
         walk = UserWalk(snapshot, user)
         findings += walk.findings()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from Middleware.common.errors import ConfigError
+from Middleware.common.errors import ConfigError, escape_controls
 from Middleware.common.types import JsonObject
 from Middleware.config import paths
 from Middleware.config.drafts import drafts_snapshot
@@ -535,5 +535,6 @@ def refuse_what_fails(findings: Iterable[Finding], strangers: Sequence[str]) -> 
 def sentence_of_finding(finding: Finding) -> str:
     """A secret that its author left out is to be filled in; all else is as the check says it."""
     if finding.message == MASKED:
-        return f"warning: {finding.file}, {finding.pointer}: fill in the secret that is *** there"
+        place = escape_controls(f"{finding.file}, {finding.pointer}")
+        return f"warning: {place}: fill in the secret that is *** there"
     return str(finding)

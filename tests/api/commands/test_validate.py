@@ -85,6 +85,18 @@ def test_with_users_only_what_they_reach(root, capsys, users, status, lines):
     assert all(part in line for part, line in zip(lines, printed, strict=True))
 
 
+@pytest.mark.parametrize("name", ["a/b", "../x", ".", "a:b"])
+def test_a_name_that_no_user_can_have(root, capsys, name):
+    """One sentence says so, as with every other command."""
+    put(root, "Users/ana.json", {"customWorkflowOverride": True, "customWorkflow": "Main"})
+    set_launch_facts(LaunchFacts(config_directory=root, users=(name,)))
+    assert validate.Validate().run(Namespace()) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"Users: error: {name!r} cannot be the name of a user; it must be a plain file name",
+        f"{root}, what {name} can reach: 1 error, 0 warnings, 0 notes",
+    ]
+
+
 def test_a_folder_that_is_no_config_tree(root, capsys):
     """One level too high, for example: no all-clear for it."""
     put(root, "Configs/Users/ana.json", {})

@@ -77,6 +77,8 @@ def test_nothing_is_written(house):
         ({"insert": 1}, 400, "text"),
         ({"text": "[{}]", "insert": 1, "more": 1}, 400, "more"),
         ({"text": "x" * (1 << 20), "insert": 1}, 413, "too large"),
+        ({"text": " " * (1 << 17) + "[{}]", "insert": 1}, 422, "more than 131,072 characters"),
+        ({"text": "[{}, " + "1, " * 5000 + "1]", "insert": 1}, 422, "more than 5,000 values"),
     ],
 )
 def test_what_is_refused(house, body, status, said):

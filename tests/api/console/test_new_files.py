@@ -167,6 +167,11 @@ class TestPlace:
             ("", 404),
             *((f"Workflows/mira/{name}.json", 422) for name in (" ", ".", "CON", "aux.x", "a?", "a ", "a.")),
             ("Workflows/_shared/NUL/_DefaultWorkflow.json", 422),
+            ("Workflows/mira/COM\u00b9.json", 422),
+            (f"Workflows/mira/{'a' * 240}.json", 422),
+            (f"Workflows/mira/{'ä' * 116}.json", 422),
+            ("Workflows/mira/mAIN.json", 409),
+            ("Workflows/_COMMON/New.json", 403),
         ],
     )
     def test_it_may_not_lie_elsewhere(self, house, path, status):
@@ -182,6 +187,24 @@ class TestPlace:
             'path: found "CON", allowed: names that Windows can store, too: not blank or reserved, without'
             ' < > " | ? *, and no dot or blank at the end'
         )
+
+    def test_the_longest_name_can_be_saved_again(self, house):
+        """Its copy has a longer one, which is kept."""
+        path = f"Workflows/mira/{'ä' * 114}.json"
+        status, made = make(house, path=path)
+        assert status == 201
+        body = {"text": made["text"] + "\n", "version": made["version"]}
+        assert house.ask("PUT", f"workflows/{path}", body=body)[0] == 200
+
+    def test_a_name_that_differs_in_case_alone_is_taken(self, house):
+        """Some systems have one file for both."""
+        assert make(house, path="Workflows/_shared/novel/_DefaultWorkflow.json")[0] == 201
+        for path, there, new in (
+            ("Workflows/mira/mAIN.json", "Main.json", "mAIN.json"),
+            ("Workflows/_shared/Novel/_DefaultWorkflow.json", "novel", "Novel"),
+        ):
+            said = f"{there} already exists; some systems cannot tell {new} from it"
+            assert make(house, path=path) == (409, {"error": said})
 
     def test_the_refusal_names_the_folders(self, house):
         """Those of the served users."""

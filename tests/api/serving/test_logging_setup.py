@@ -146,3 +146,15 @@ def test_a_traceback_is_masked_as_it_is_written(capsys):
     written = capsys.readouterr().err
     assert "Traceback" in written
     assert secret not in written
+
+
+def test_no_line_steers_the_terminal_that_shows_it(capsys):
+    """Names of clients, words of model servers and tracebacks come into logs; a tab and a line end stay."""
+    configure_logging("INFO", None)
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        logging.getLogger("house").exception("it said \x9b8m\r\n\tand\rmore")
+    said = capsys.readouterr().err
+    assert said.replace("\n", "").replace("\t", "").isprintable()
+    assert "it said \\x9b8m\n" in said and "| \tand\\x0dmore\n" in said and "ValueError: \\x1b[2J" in said

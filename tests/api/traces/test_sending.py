@@ -389,6 +389,12 @@ class TestACollectorThatFails:
             observed(writer)
         assert writer.waiting == 9
 
+    def test_a_queue_that_is_smaller_than_the_usual_batch(self, start, collector, environ):
+        """What can wait is then sent at once."""
+        environ.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "10")
+        observed(start())
+        assert wait_until(lambda: len(collector.spans) == 3)
+
 
 class TestTheEnd:
     def test_what_waits_is_sent(self, start, collector, environ):

@@ -112,3 +112,27 @@ class TestAServerThatCannotSend:
         """What the library says of it."""
         pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed (`test` has it)")
         assert "OTEL_SPAN_EVENT_COUNT_LIMIT" in line(OTEL_SPAN_EVENT_COUNT_LIMIT="many")
+
+    @pytest.mark.parametrize(
+        ("name", "value", "least"),
+        [
+            ("MAX_QUEUE_SIZE", "-3", 1),
+            ("MAX_QUEUE_SIZE", "0", 1),
+            ("MAX_EXPORT_BATCH_SIZE", "many", 1),
+            ("SCHEDULE_DELAY", "0.5", 1),
+            ("EXPORT_TIMEOUT", "99999999999", 0),
+        ],
+    )
+    def test_a_number_that_no_batch_can_have(self, line, name, value, least):
+        """At the start, not with the first run."""
+        pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed (`test` has it)")
+        assert line(**{f"OTEL_BSP_{name}": value}) == (
+            f"no traces are sent: OTEL_BSP_{name} is {value!r}, allowed: a whole number from {least} on"
+        )
+
+    def test_a_batch_that_never_fills(self, line):
+        """Fewer spans than it holds may wait."""
+        pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed (`test` has it)")
+        assert line(OTEL_BSP_MAX_EXPORT_BATCH_SIZE="99999") == (
+            "no traces are sent: OTEL_BSP_MAX_EXPORT_BATCH_SIZE is 99999, but at most 2048 spans wait"
+        )

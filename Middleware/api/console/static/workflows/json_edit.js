@@ -272,12 +272,12 @@ export function withValues(text, values) {
   const tokens = tokensOf(text);
   const { root, spots } = read(text, tokens);
   const begin = tokens.find(({ kind }) => kind !== "comment")?.end;
-  if (root?.kind !== "object" || begin === undefined) return text;
-  const edits = Object.entries(values).flatMap(([key, value]) => {
+  if (root?.kind !== "object" || !begin) return text;
+  const edits = Object.entries(values).flatMap(([key, value], at) => {
     const written = JSON.stringify(value);
     const member = root.members.findLast((one) => one.key === key);
-    const comma = root.members.length ? "," : "";
-    if (!member) return [{ from: begin, to: begin, put: `\n  ${JSON.stringify(key)}: ${written}${comma}` }];
+    const put = `\n  ${JSON.stringify(key)}: ${written}${at + root.members.length ? "," : ""}`;
+    if (!member) return [{ from: begin, to: begin, put }];
     const spot = spots.find((one) => one.role === "value" && one.member === member);
     return spot && /\w/.test(spot.token.kind) ? [{ from: spot.token.start, to: spot.token.end, put: written }] : [];
   });
