@@ -186,11 +186,11 @@ class TestUnsent:
     def test_the_dry_run_keeps_its_messages(self, page):
         page.get_by_role("button", name="Dry run").click()
         region = page.get_by_role("region", name="Dry run")
-        region.get_by_text("Messages").click()
+        region.get_by_text("Messages", exact=True).click()
         region.get_by_label("text of message 1").fill("Something else")
         region.get_by_role("button", name="Back to the text").click()
         page.get_by_role("button", name="Dry run").click()
-        region.get_by_text("Messages").click()
+        region.get_by_text("Messages", exact=True).click()
         assert region.get_by_label("text of message 1").input_value() == "Something else"
 
 
