@@ -165,6 +165,9 @@ DELAY_STEP_S = 0.5
 _FACTS = ("model", "native_finish_reason", "truncated")
 
 
+_NO_FILE: Mapping[str, Any] = MappingProxyType({})
+
+
 def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
     """The endpoint file that a node's text is cleaned by: of the endpoint that answered, which may be a
     backup. Empty: the node asks for it; None: not cleaned.
@@ -173,7 +176,7 @@ def cleaning_endpoint(context: ExecutionContext) -> Mapping[str, Any] | None:
         raw: Mapping[str, Any] = context.llm_handler.llm.answering.raw
         return raw
     if context.is_responder and _asks_for_cleaning(context.config):
-        return {}
+        return _NO_FILE
     return None
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from Middleware.common.types import TextBatch
 from Middleware.config.endpoints import EndpointConfig
-from Middleware.llmapis.call.stream_reader import MISSES, NO_FORM, RepeatedForm
+from Middleware.llmapis.call.repeated_form import MISSES, NO_FORM, RepeatedForm
 from Middleware.llmapis.handlers import impl
 from Middleware.llmapis.handlers.backends import BACKENDS
 from Middleware.llmapis.handlers.base.base_llm_api_handler import HandlerSettings
